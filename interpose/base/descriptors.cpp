@@ -65,9 +65,19 @@ int duplicate_below(int fd, std::uint64_t limit) {
   return -EMFILE;
 }
 
+// Whether the kernel makes this thread wait when it enlarges the table of descriptors for `number`.
+bool would_wait_for(std::uint64_t number) {
+  return threads_seen() > 1 && descriptor_table_seen() != 0 && number >= descriptor_table_seen();
+}
+
 // Gives the file another number, if there is a better one.
-OpenedFile duplicate_high(int fd, const RaisedLimit& raised) {
+OpenedFile duplicate_high(int fd, const RaisedLimit& raised, bool may_wait) {
   const std::uint64_t limit = raised.of_program();
+  const std::uint64_t wanted = raised.is_raised() ? limit : limit - 1 < kHighest ? limit - 1 : kHighest;
+  if (!may_wait && would_wait_for(wanted)) {
+    const std::uint64_t table = descriptor_table_seen();
+    return {duplicate_below(fd, table < limit ? table : limit), false};
+  }
   if (raised.is_raised()) {
     const int above = os.duplicate_from(fd, static_cast<int>(limit));
     if (above >= 0) return {above, true};
@@ -77,15 +87,21 @@ OpenedFile duplicate_high(int fd, const RaisedLimit& raised) {
 
 }  // namespace
 
-OpenedFile open_high(const char* path, int flags, unsigned mode) {
+OpenedFile open_high(const char* path, int flags, unsigned mode, bool may_wait) {
   const RaisedLimit raised;
   const int first = os.open_file(path, flags | O_CLOEXEC, mode);
   if (first < 0) return {first, false};
   if (raised.is_raised() && static_cast<std::uint64_t>(first) >= raised.of_program()) return {first, true};
-  const OpenedFile high = duplicate_high(first, raised);
+  const OpenedFile high = duplicate_high(first, raised, may_wait);
   if (high.fd < 0) return {first, false};
   os.close_file(first);
   return high;
+}
+
+void grow_descriptor_table() {
+  if (threads_seen() != 1) return;
+  const OpenedFile file = open_high("/", O_PATH | O_DIRECTORY, 0);
+  if (file.fd >= 0) os.close_file(file.fd);
 }
 
 int datagram_socket() {

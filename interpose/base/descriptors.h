@@ -18,11 +18,18 @@ struct OpenedFile {
 // number is then the highest free one below the limit, at most 1023; it may be kept where the limit is 65536 or more.
 // When the program uses all other numbers, it is the one that is left.
 //
+// A number for which the table of descriptors has to grow takes the kernel 6 to 24 ms in a process with several
+// threads. grow_descriptor_table() is called before the driver starts its threads. Where the program had threads
+// before, and `may_wait` is false, the file gets the highest free number of the present table, and may not be kept.
+//
 // The kernel cannot open a file under a chosen number: for some microseconds the file also has the lowest free one. A
 // thread of the program that opens a file in that time gets the next number.
 //
 // Thread- and signal-safe; never allocates.
-OpenedFile open_high(const char* path, int flags, unsigned mode);
+OpenedFile open_high(const char* path, int flags, unsigned mode, bool may_wait = false);
+
+// Makes the table large enough for open_high(), if the process has one thread (threads_seen()).
+void grow_descriptor_table();
 
 // A socket for a datagram, to be closed at once. A descriptor or -errno. Not under a filter that may forbid it.
 int datagram_socket();

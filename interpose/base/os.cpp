@@ -21,6 +21,7 @@
 #include "interpose/base/clock.h"
 #include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
+#include "interpose/base/spin_lock.h"
 #include "interpose/base/text_writer.h"
 
 namespace culprit {
@@ -332,9 +333,21 @@ void write_stderr(const char* text, std::size_t bytes) {
 
 void prepare_to_meet_threads() { os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
 
+bool can_meet_other_threads() {
+  constexpr int kNeeded = MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED | MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+  const int commands = os.membarrier(MEMBARRIER_CMD_QUERY);
+  return commands > 0 && (commands & kNeeded) == kNeeded;
+}
+
 bool meet_other_threads() {
   if (os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return true;
-  prepare_to_meet_threads();  // a fork child may have to register again
+  constexpr std::uint32_t kSleeps = 16;
+  static std::atomic<std::uint32_t> sleeps;
+  if (threads_seen() != 1 && can_meet_other_threads() && sleeps.fetch_add(1, std::memory_order_relaxed) < kSleeps) {
+    sleep_microseconds(1000);
+    return true;
+  }
+  prepare_to_meet_threads();
   return os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 

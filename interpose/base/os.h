@@ -87,9 +87,15 @@ void write_stderr(const char* text, std::size_t bytes);
 
 // A memory barrier of all threads (membarrier(2)): afterwards the caller sees the earlier stores of all threads, and
 // their later loads see the caller's earlier stores. Returns false if the kernel lacks it (before 4.14) or forbids it;
-// then wait some time instead. The first call costs milliseconds in a process with other threads:
-// prepare_to_meet_threads() takes that cost early.
+// then wait some time instead.
+//
+// The kernel wants a registration first. It is instantaneous in a process with one thread, and waits 6 to 16 ms for all
+// processors in one with several: prepare_to_meet_threads() is called before the driver starts its threads. Where the
+// program had threads before, the first calls sleep for a millisecond, in which each processor has long made its stores
+// visible. When those sleeps have cost as much as the registration, the process is registered.
 bool meet_other_threads();
 void prepare_to_meet_threads();
+// Whether meet_other_threads() is possible: the kernel has membarrier(2), and permits it.
+bool can_meet_other_threads();
 
 }  // namespace culprit

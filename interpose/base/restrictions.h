@@ -1,6 +1,8 @@
-// The kernel's restrictions on system calls and mappings of this process, from /proc/thread-self/status: read when
-// recording starts and whenever the dump grows.
+// The kernel's restrictions on system calls and mappings of this process, from /proc/thread-self/status: read before
+// cuInit(), when recording starts, and whenever the dump grows.
 #pragma once
+
+#include <cstdint>
 
 namespace culprit {
 
@@ -21,6 +23,12 @@ bool may_raise_limits();
 // How many filters the process had at the last look; -1: not known (before Linux 5.9). In a root directory without
 // /proc there is no later look.
 int seccomp_filters();
+
+// How many threads the process had at the last look; 0: not known. What is instantaneous in a process with one thread
+// can wait for all processors in one with several (RCU in the kernel): see prepare_to_meet_threads() and open_high().
+std::uint64_t threads_seen();
+// The size of its table of descriptors at the last look; 0: not known.
+std::uint64_t descriptor_table_seen();
 
 // The process locks memory: new mappings may be locked, see own_memory.h.
 bool memory_locked();

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <cstring>
 #include <initializer_list>
 
+#include "interpose/base/clock.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/restrictions.h"
 
@@ -111,6 +113,9 @@ int DumpWriter::map_piece(int fd, std::uint64_t bytes) {
 
 int DumpWriter::start(const char* path, std::uint64_t limit, bool makes_folders) {
   look_at_restrictions();
+  // The wait for a descriptor that can be kept (open_high()) is then a hundredth of the time.
+  constexpr std::uint64_t kNoWait = 2'000'000'000;
+  may_wait_from_ns_ = clock_ns(CLOCK_MONOTONIC_COARSE) + kNoWait;
   limit_ = limit < kLargestDump ? limit / format::kChunkAlignment * format::kChunkAlignment : kLargestDump;
   OpenedFile file = {-1, false};
   fd_ = -1;
@@ -210,7 +215,7 @@ bool DumpWriter::replace_lost(void* address) {
 // more.
 OpenedFile DumpWriter::borrow_descriptor() {
   if (is_ours(fd_)) return {fd_, true};
-  OpenedFile file = open_high(path_, O_RDWR | O_NOFOLLOW, 0);
+  OpenedFile file = open_high(path_, O_RDWR | O_NOFOLLOW, 0, clock_ns(CLOCK_MONOTONIC_COARSE) >= may_wait_from_ns_);
   if (file.fd < 0) return file;
   if (!is_ours(file.fd)) {
     os.close_file(file.fd);

@@ -152,6 +152,7 @@ class DumpWriter {
   SpinLock lock_;
   OpenChunk open_[kTypes];
   char* path_;  // in its own memory: the fields after this object in Process are read on every call, the path is not
+  std::uint64_t may_wait_from_ns_;  // of CLOCK_MONOTONIC_COARSE: see open_high()
 };
 
 // Adds to a counter that readers see. Relaxed: no reader uses a counter to synchronize.

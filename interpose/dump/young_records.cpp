@@ -5,12 +5,13 @@
 namespace culprit {
 
 void YoungList::start() {
-  started_ = meet_other_threads();
+  started_ = can_meet_other_threads();
   resume();
 }
 
 void YoungList::enter(YoungRecords* own) {
   if (!started_) return;
+  own->owner_ = &thread_locks;
   SpinGuard guard(lock_);
   all_.add(own);
   if (in_use()) own->open_.store(1, std::memory_order_release);

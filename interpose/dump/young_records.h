@@ -21,6 +21,7 @@
 #include "interpose/base/linked_list.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/spin_lock.h"
+#include "interpose/dump/thread_part.h"
 #include "interpose/format/dump_format.h"
 
 namespace culprit {
@@ -165,6 +166,7 @@ class YoungRecords {
   std::uint32_t next_;                // the owner's: number of records added
   std::atomic<std::uint32_t> waits_;  // calls of the owner before it may open the slots again
   std::uint32_t asked_;               // how often another thread moved a record from here
+  const void* owner_;                 // the owner's thread_locks
   ListLink<YoungRecords> link_;
   Slot slots_[kSlots];
 };
@@ -172,8 +174,7 @@ class YoungRecords {
 // The YoungRecords of all threads. Thread-safe.
 class YoungList {
  public:
-  // Starts the use of young records, if the kernel has membarrier(2). Call prepare_to_meet_threads() while the process
-  // has only one thread.
+  // Starts the use of young records, if the kernel has membarrier(2).
   void start();
 
   // pause() moves all records to the index by `move(record)` and closes all slots until resume(). resume() is
@@ -249,8 +250,10 @@ class YoungList {
       slot.clear();
     }
   }
-  // Returns whether the slots were open: then call wait_for_owners() before wait_until_idle().
-  static bool close(YoungRecords* records) { return records->open_.exchange(0, std::memory_order_acq_rel) != 0; }
+  // Returns whether another thread's slots were open: then call wait_for_owners() before wait_until_idle().
+  static bool close(YoungRecords* records) {
+    return records->open_.exchange(0, std::memory_order_acq_rel) != 0 && records->owner_ != &thread_locks;
+  }
   CULPRIT_COLD static void wait_for_owners();
   // The owner is busy only for some instructions, unless it left them by a jump from a signal handler, or waits for
   // this processor: then returns false, and its records stay where they are until its next call or its end.

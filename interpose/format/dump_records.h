@@ -233,10 +233,16 @@ struct DeviceRecord {
   MemoryReading peak;        // live: the reading with the least free bytes
   MemoryReading exit;        // live: in the exit handler
   std::uint64_t live_bytes;  // live: device memory recorded and not freed; while it runs, short by up to 4 MiB a thread
-  std::uint64_t peak_live_bytes;  // live
+  std::uint64_t peak_live_bytes;  // live: the most of them at a time; with several threads right within 4 MiB a thread
   std::uint64_t pool_reserved;    // live: default memory pool at exit, cuMemPoolGetAttribute(RESERVED_MEM_CURRENT)
   std::uint64_t pool_used;        // live: likewise, USED_MEM_CURRENT
-  std::uint8_t reserved[24];
+  // live: see recorder/device_use.h. Stretches of the process's work on this device, by allocations, code and streams
+  // that were made, and by launches; and the place of the last of the former among those of all devices, from 1 on.
+  // 0: there was none, or the dump is of an older version.
+  std::uint32_t made_stretches;
+  std::uint32_t launch_stretches;
+  std::uint32_t last_made;
+  std::uint8_t reserved[12];
 };
 static_assert(sizeof(DeviceRecord) == 256);
 

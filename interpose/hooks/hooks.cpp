@@ -75,7 +75,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     CULPRIT_ENTER(symbol, arguments, false)                   \
     MeteredCall metered(Api::symbol, what);                   \
     CUresult status = call arguments;                         \
-    metered.finish();                                         \
+    metered.finish(status == CUDA_SUCCESS);                   \
     note_result_by_flags<Api::symbol>(status);                \
     return status;                                            \
   }

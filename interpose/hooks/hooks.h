@@ -136,7 +136,7 @@ __attribute__((always_inline)) inline CUresult call_metered(Api api, Call call, 
   } else {
     MeteredCall metered(api, what);
     const CUresult status = call();
-    *taken = metered.finish();
+    *taken = metered.finish(status == CUDA_SUCCESS);
     return status;
   }
 }
@@ -154,6 +154,7 @@ __attribute__((always_inline)) inline CUresult call_and_end(Api api, std::uint64
     }
   }
   Ending ending(api, kind, handle);
+  if constexpr (kind == format::Kind::kStream) note_stream_ended(ending.record());
   // The driver keeps the memory of streams and executable graphs for the next ones.
   constexpr DriverMemory kReturned =
       memory_of(kind) == DriverMemory::kModules ? DriverMemory::kModules : DriverMemory::kNone;

@@ -3,6 +3,7 @@
 #include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/driver_lives.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/start.h"
 #include "interpose/recorder/view_requests.h"
 
 namespace culprit {
@@ -74,6 +75,7 @@ CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
   keep_lives_apart();
   call = reinterpret_cast<decltype(&::cuInit)>(next_address(Api::cuInit));
   if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  prepare_for_driver_threads();
   CUresult status = call(flags);
   if (status == CUDA_SUCCESS) {
     note_driver_initialized();

@@ -59,10 +59,20 @@ __attribute__((always_inline)) inline Place resolve(Process& process, const Wher
 }
 
 // Live memory on the device has grown by a sixteenth (and 32 MiB) since the last reading of free and total memory.
-bool is_peak(const format::DeviceRecord* device, std::uint64_t live) {
+bool is_peak(const Process& process, std::uint8_t ordinal, const format::DeviceRecord* device, std::uint64_t live) {
   constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
+  const std::uint64_t last = process.live_at_reading[ordinal].load(std::memory_order_relaxed);
+  return device->first.total_bytes == 0 || live >= last + last / 16 + kLeastGrowth;
+}
+
+// The most recorded bytes are kept apart from those readings, which are rare. Returns them.
+std::uint64_t raise_peak(format::DeviceRecord* device, std::uint64_t live) {
   std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
-  return device->first.total_bytes == 0 || live >= peak + peak / 16 + kLeastGrowth;
+  while (live > peak && live < 1ULL << 63) {
+    if (__atomic_compare_exchange_n(&device->peak_live_bytes, &peak, live, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+      return live;
+  }
+  return peak;
 }
 
 // Reads free and total memory at such a peak, at most 20 times a second because it costs a driver call, and never
@@ -70,7 +80,7 @@ bool is_peak(const format::DeviceRecord* device, std::uint64_t live) {
 CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device,
                                       std::uint64_t live) {
   constexpr std::uint64_t kLeastInterval = 50000000;
-  if (!is_peak(device, live)) return;
+  if (!is_peak(process, ordinal, device, live)) return;
   const bool first = device->first.total_bytes == 0;
   if (has_captures(process)) return;
   std::uint64_t now = now_ns(process);
@@ -78,18 +88,24 @@ CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, fo
   if (!first && (now - last < kLeastInterval || !process.last_reading_ns.compare_exchange_strong(last, now))) return;
   format::MemoryReading reading;
   if (current_place(process).device != ordinal || !read_memory(now, &reading)) return;
-  __atomic_store_n(&device->peak_live_bytes, live, __ATOMIC_RELAXED);
+  process.live_at_reading[ordinal].store(live, std::memory_order_relaxed);
   if (first) device->first = reading;
   if (first || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
 }
 
-CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, std::uint64_t live) {
+// The calling thread's first allocation on this device, or the first one after another device's.
+CULPRIT_COLD void begin_on_device(Process& process, std::uint8_t ordinal, std::uint64_t live) {
+  process.device_use.note_made(process, ordinal);
   format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
   if (device != nullptr && device->first.total_bytes == 0)
     on_own_stack([&] { read_memory_at_peak(process, ordinal, device, live); });
 }
 
 }  // namespace
+
+// Each thread adds up its own changes until they are large: a shared counter would be a contended cache line. It adds
+// them at once where the sum would be above the peak so far, so that the peak of one thread is exact.
+constexpr std::uint64_t kHeldBack = 4 << 20;
 
 // Usually runs on the caller's stack: a program with large allocations gets here on every call.
 void flush_live_bytes(Process& process) {
@@ -100,32 +116,35 @@ void flush_live_bytes(Process& process) {
   const auto change = static_cast<std::uint64_t>(thread.sums.live_delta);
   thread.sums.live_delta = 0;
   format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
+  thread.sums.window = 2 * kHeldBack;
   if (device == nullptr) return;
   const std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
+  const std::uint64_t peak = raise_peak(device, live);
+  if (live <= peak && peak - live < kHeldBack) thread.sums.window = kHeldBack + (peak - live);
   const std::uint64_t now = event_ns(process);
   if (CULPRIT_LIKELY(process.tables.time_lines.has_line(ordinal))) {
     process.tables.time_lines.note(ordinal, live, now, process.dump);
   } else {
     on_own_stack([&] { process.tables.time_lines.note(ordinal, live, now, process.dump); });
   }
-  if (!grew || CULPRIT_LIKELY(!is_peak(device, live) && !process.pictures.wants(ordinal, live))) return;
+  if (!grew || CULPRIT_LIKELY(!is_peak(process, ordinal, device, live) && !process.pictures.wants(ordinal, live)))
+    return;
   on_own_stack([&] {
     read_memory_at_peak(process, ordinal, device, live);
     process.pictures.note_growth(process, ordinal, live);
   });
 }
 
-// Each thread adds up its own changes until they are large: a shared counter would be a contended cache line.
 __attribute__((always_inline)) inline void change_own_live_bytes(Process& process, std::uint8_t ordinal,
                                                                  std::int64_t change) {
-  constexpr std::uint64_t kHeldBack = 4 << 20;
   ThreadState& thread = thread_state;
   if (CULPRIT_UNLIKELY(thread.sums.live_device != ordinal)) {
     flush_live_bytes(process);
     thread.sums.live_device = ordinal;
+    thread.sums.window = 0;
   }
   thread.sums.live_delta += change;
-  if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.sums.live_delta) + kHeldBack > 2 * kHeldBack))
+  if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.sums.live_delta) + kHeldBack > thread.sums.window))
     flush_live_bytes(process);
 }
 
@@ -275,7 +294,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint32_t 
   bool new_device = thread_state.sums.live_device != place.device;
   if (!physical) bytes = 0;
   change_own_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
-  if (CULPRIT_UNLIKELY(new_device)) read_memory_at_first(*process, place.device, bytes);
+  if (CULPRIT_UNLIKELY(new_device)) begin_on_device(*process, place.device, bytes);
 }
 
 }  // namespace

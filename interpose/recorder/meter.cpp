@@ -129,6 +129,9 @@ bool has_kernels(DriverMemory what) {
   return what == DriverMemory::kModules || what == DriverMemory::kGraphExecutables;
 }
 
+// Code and streams: a process makes them to work on a device.
+bool is_work(DriverMemory what) { return has_kernels(what) || what == DriverMemory::kStreams; }
+
 // How much of the `grown` bytes is local memory.
 std::int64_t local_memory(const Meter::Measurement& measurement, std::int64_t grown) {
   if (grown <= 0 || !has_kernels(measurement.what)) return 0;
@@ -160,10 +163,23 @@ void read_limits(BalanceRecord* balance) {
 }  // namespace
 
 // Readings may take a hundredth of the time; the first ones are always made.
-bool Meter::may_measure(Budget budget, std::uint64_t now) const {
+bool Meter::may_measure(Budget budget, std::uint64_t now, bool repeated) const {
   constexpr std::uint64_t kFree = 50'000'000;
   constexpr std::uint64_t kShare = 100 * kBudgets;
-  return spent_ns_[static_cast<int>(budget)].load(std::memory_order_relaxed) <= kFree + now / kShare;
+  return spent_ns_[static_cast<int>(budget)].load(std::memory_order_relaxed) <= (repeated ? 0 : kFree) + now / kShare;
+}
+
+bool Meter::needs_reading(Process& process, Measurement* measurement) {
+  if (may_not_read(process)) return false;
+  measurement->device = current_place(process).device;
+  if (measurement->device >= ContextTable::kMostDevices) return false;
+  process.device_use.note_made(process, measurement->device);
+  measurement->streams = streams_.find(current_place(process).context, measurement->api, true);
+  if (measurement->streams == nullptr) return true;
+  measurement->expected = StreamUse::expected(*measurement->streams);
+  if (measurement->expected.next == StreamUse::Next::kTeaches) return true;
+  return measurement->expected.next == StreamUse::Next::kRepeated &&
+         may_measure(measurement->budget, now_ns(process), true);
 }
 
 // `context`: to read in; nullptr: the current one. Returns false if there is no reading, or if other threads were
@@ -185,6 +201,7 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
       const std::uint64_t sum = live_sum(process, device);
       const std::uint32_t graph_changes = graph_changes_.load(std::memory_order_acquire);
       const std::int64_t graph_live = __atomic_load_n(&graph_live_[device], __ATOMIC_RELAXED);
+      const std::int64_t charged = __atomic_load_n(&charged_[device], __ATOMIC_RELAXED);
       // Trimming graph memory is no hook of ours.
       std::uint64_t of_graphs_before = 0;
       const bool apart = graphs_allocate_.load(std::memory_order_relaxed);
@@ -192,7 +209,7 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
       if (!read_memory(start, &reading)) break;
       if (apart && !read_graph_reserved(device, &of_graphs)) break;
       const OtherThreads after = look_at_other_threads(device);
-      *live = sum + static_cast<std::uint64_t>(before.held_back - graph_live);
+      *live = sum + static_cast<std::uint64_t>(before.held_back - graph_live + charged);
       done = !before.busy && !after.busy && after.held_back == before.held_back && live_sum(process, device) == sum &&
              graph_changes_.load(std::memory_order_acquire) == graph_changes && of_graphs == of_graphs_before;
     }
@@ -284,7 +301,8 @@ void Meter::begin(Process& process, Measurement* measurement) {
   if (may_not_read(process)) return;
   measurement->device = current_place(process).device;
   if (measurement->device >= ContextTable::kMostDevices) return;
-  if (!may_measure(measurement->budget, now_ns(process))) {
+  if (is_work(measurement->what)) process.device_use.note_made(process, measurement->device);
+  if (!may_measure(measurement->budget, now_ns(process), false)) {
     __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
     return;
   }
@@ -308,6 +326,24 @@ std::int64_t Meter::finish(Process& process, const Measurement& measurement) {
   }
   if (grown != for_local) note(process, measurement, context, grown - for_local);
   return grown - for_local;
+}
+
+void Meter::finish_stream(Process& process, const Measurement& measurement, bool made) {
+  StreamUse::Sort* streams = measurement.streams;
+  std::int64_t grown = 0;
+  std::uint64_t used = 0;
+  bool known = false;
+  if (measurement.begun) known = close(process, measurement, nullptr, &grown, &used);
+  if (streams != nullptr && made && !measurement.begun && measurement.expected.next != StreamUse::Next::kTeaches) {
+    grown = measurement.expected.bytes;
+    // Another thread's reading has it.
+    __atomic_fetch_add(&charged_[measurement.device], grown, __ATOMIC_RELAXED);
+  }
+  if (streams != nullptr && made) {
+    StreamUse::note_made(*streams);
+    if (known && measurement.expected.raises) StreamUse::note_measured(*streams, grown);
+  }
+  if (grown != 0 && (known || !measurement.begun)) note(process, measurement, current_place(process).context, grown);
 }
 
 void Meter::begin_context(Process& process, Measurement* measurement) {
@@ -336,6 +372,7 @@ void Meter::finish_context(Process& process, const Measurement& measurement, CUc
 
 void Meter::note_context_ended(Process& process, std::uint32_t context) {
   look_ups_.forget();
+  streams_.forget_context(context);
   std::uint8_t device = format::kNoDevice;
   process.tables.bills.end_context(context, process.dump, [&](const format::BillRecord& bill) {
     device = bill.device;

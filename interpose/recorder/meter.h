@@ -16,6 +16,7 @@
 #include "interpose/dump/contexts.h"
 #include "interpose/format/dump_format.h"
 #include "interpose/recorder/look_ups.h"
+#include "interpose/recorder/stream_use.h"
 
 namespace culprit {
 
@@ -34,15 +35,28 @@ class Meter {
     format::DriverMemory what;
     std::uint8_t device;
     Budget budget;
-    bool begun;               // finish() is needed
-    bool first;               // the process's first context on the device: memory in use before it is not known
-    std::size_t stack_limit;  // of a call that gets kernels ready: before it
+    bool begun;                // finish() is needed
+    bool first;                // the process's first context on the device: memory in use before it is not known
+    std::size_t stack_limit;   // of a call that gets kernels ready: before it
+    StreamUse::Sort* streams;  // of a call that makes a stream, where the stream is counted
+    StreamUse::Expected expected;
   };
 
   // All functions are thread-safe and run on the tracker's own stack only.
   void begin(Process& process, Measurement* measurement);
   // Returns the memory that the call took and that is no local memory; 0 also if that is not known.
   std::int64_t finish(Process& process, const Measurement& measurement);
+
+  // Before a call that makes a stream: false when what it takes is known, or there is no time to check that. Else
+  // begin() follows. On any stack.
+  bool needs_reading(Process& process, Measurement* measurement);
+  // After it, measured or not; `made`: it succeeded. On the tracker's own stack, unless is_known_to_take_nothing().
+  void finish_stream(Process& process, const Measurement& measurement, bool made);
+  static bool is_known_to_take_nothing(const Measurement& measurement) {
+    return !measurement.begun && measurement.expected.bytes == 0;
+  }
+  // A stream that this context's call `api` made has ended.
+  void note_stream_ended(std::uint32_t context, Api api) { streams_.note_ended(context, api); }
 
   // A call that makes a context on `measurement->device`; `made`: the new context.
   void begin_context(Process& process, Measurement* measurement);
@@ -91,7 +105,8 @@ class Meter {
     std::uint64_t live;  // ... and DeviceRecord::live_bytes
   };
 
-  bool may_measure(Budget budget, std::uint64_t now) const;
+  // `repeated`: it teaches nothing new, and the time that the first readings have is not for it.
+  bool may_measure(Budget budget, std::uint64_t now, bool repeated) const;
   bool read(Process& process, const Measurement& measurement, CUcontext context, std::uint64_t* used,
             std::uint64_t* live);
   void open(Process& process, Measurement* measurement, CUcontext context);
@@ -105,7 +120,9 @@ class Meter {
   std::int64_t graph_live_[ContextTable::kMostDevices];
   std::atomic<std::uint32_t> graph_changes_;  // calls of note_graph_changed()
   LookUps look_ups_;
+  StreamUse streams_;
   Together together_[ContextTable::kMostDevices];
+  std::int64_t charged_[ContextTable::kMostDevices];  // for streams that were not measured
   std::int64_t taken_[ContextTable::kMostDevices][format::kDriverMemoryKinds];
   std::uint64_t unmeasured_[ContextTable::kMostDevices];
   std::uint64_t in_common_[ContextTable::kMostDevices];  // calls that ran at the same time as others

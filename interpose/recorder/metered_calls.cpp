@@ -12,14 +12,37 @@ MeteredCall::MeteredCall(Api api, DriverMemory what) {
   if (what == DriverMemory::kNone || process_if_recording() == nullptr) return;
   measurement_.api = api;
   measurement_.what = what;
+  if (what == DriverMemory::kStreams) {
+    Recording recording;
+    if (recording.process() == nullptr ||
+        !recording.process()->meter.needs_reading(*recording.process(), &measurement_))
+      return;
+  }
   record_on_own_stack([&](Process& process) { process.meter.begin(process, &measurement_); });
 }
 
-std::int64_t MeteredCall::finish() {
+std::int64_t MeteredCall::finish(bool succeeded) {
   std::int64_t grown = 0;
+  if (measurement_.what == DriverMemory::kStreams) {
+    const auto finish = [&](Process& process) { process.meter.finish_stream(process, measurement_, succeeded); };
+    if (Meter::is_known_to_take_nothing(measurement_)) {
+      Recording recording;
+      if (measurement_.streams != nullptr && recording.process() != nullptr) finish(*recording.process());
+    } else {
+      record_on_own_stack(finish);
+    }
+    return grown;
+  }
   if (measurement_.begun)
     record_on_own_stack([&](Process& process) { grown = process.meter.finish(process, measurement_); });
   return grown;
+}
+
+void note_stream_ended(format::Ref stream) {
+  Process* process = stream == 0 ? nullptr : process_if_recording();
+  if (process == nullptr) return;
+  const auto* record = process->dump.at<format::AllocationRecord>(stream);
+  process->meter.note_stream_ended(record->context, static_cast<Api>(record->api));
 }
 
 MeteredLookUp::MeteredLookUp(Api api, std::uint64_t key) {
@@ -49,13 +72,17 @@ void MeteredLookUp::finish(CUresult status, const void* kernel) {
 
 MeteredLaunch::MeteredLaunch(Api api, const void* kernel) {
   Process* process = process_if_recording();
-  if (process != nullptr)
-    begin(*process, api, DriverMemory::kModules, LookUps::of_launch(kernel, current_context(*process)));
+  if (process == nullptr) return;
+  const CUcontext context = current_context(*process);
+  process->device_use.note_launch(context);
+  begin(*process, api, DriverMemory::kModules, LookUps::of_launch(kernel, context));
 }
 
 MeteredLaunch::MeteredLaunch(Api api, CUgraphExec exec) {
   Process* process = process_if_recording();
-  if (process != nullptr) begin(*process, api, DriverMemory::kGraphExecutables, LookUps::of_launch(exec));
+  if (process == nullptr) return;
+  process->device_use.note_launch(current_context(*process));
+  begin(*process, api, DriverMemory::kGraphExecutables, LookUps::of_launch(exec));
 }
 
 // During a capture a launch adds a node; the next one is measured.

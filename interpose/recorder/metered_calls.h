@@ -15,12 +15,16 @@ class MeteredCall {
  public:
   // Construct before the driver is called. kNone: does nothing.
   MeteredCall(Api api, format::DriverMemory what);
-  // Returns the memory that the call took and that is no local memory; 0 also if that is not known.
-  std::int64_t finish();
+  // Returns the memory that the call took and that is no local memory; 0 also if that is not known. `succeeded`: the
+  // call did.
+  std::int64_t finish(bool succeeded);
 
  private:
   Meter::Measurement measurement_ = {};
 };
+
+// A stream with this record is about to be destroyed.
+CULPRIT_COLD void note_stream_ended(format::Ref stream);
 
 // Measures a look-up of code that was not made before.
 class MeteredLookUp {

@@ -15,6 +15,7 @@
 #include "interpose/cpython/python_frames.h"
 #include "interpose/dump/dump_tables.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/recorder/device_use.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/marks.h"
@@ -89,10 +90,13 @@ struct Process {
   MarkTable marks;
   Pictures pictures;
   Meter meter;
+  DeviceUse device_use;
   PoolPlaces pool_places;
   SwitchPart switching;
   ViewPart view;
   std::atomic<std::uint64_t> last_reading_ns;  // of a device's memory
+  // DeviceRecord::live_bytes when free memory was last read at a peak.
+  std::atomic<std::uint64_t> live_at_reading[ContextTable::kMostDevices];
   std::atomic<int> summary_done;
 };
 

@@ -4,12 +4,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 
+#include "interpose/base/descriptors.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_count.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/base/process_names.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
@@ -98,6 +101,7 @@ int start_recording(Process& process, bool called) {
       expand_path(process.options.out, process.pid, variables, path, sizeof(path)) && !process.options.paths_cut;
   const bool makes_folders = !is_in_folder_of_run(process.options, path);
   const int error = fits ? process.dump.start(path, process.options.max_dump, makes_folders) : ENAMETOOLONG;
+  if (threads_seen() == 1) prepare_to_meet_threads();  // a fork child
   if (error != 0) {
     warn_not_recording(process.options, path, error);
     note_run_start(process.options, process.pid, error, path);
@@ -120,6 +124,19 @@ int start_recording(Process& process, bool called) {
   process.generation = ++generations;
   register_exit_handlers();
   return 0;
+}
+
+void prepare_for_driver_threads() {
+  static std::atomic<int> prepared_in;
+  if (loaded_late() || recording_failed() || process_if_recording() != nullptr) return;
+  const int pid = static_cast<int>(getpid());
+  if (prepared_in.exchange(pid, std::memory_order_relaxed) == pid) return;
+  on_own_stack([] {
+    look_at_restrictions();
+    if (threads_seen() != 1) return;
+    prepare_to_meet_threads();
+    grow_descriptor_table();
+  });
 }
 
 }  // namespace culprit

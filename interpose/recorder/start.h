@@ -9,4 +9,8 @@ struct Process;
 // one thread.
 int start_recording(Process& process, bool called);
 
+// Before cuInit(), whose threads make two steps of the start slow: registers for membarrier(2), and enlarges the table
+// of descriptors, if the process has one thread. Nothing of the program's changes. Once in each process.
+void prepare_for_driver_threads();
+
 }  // namespace culprit

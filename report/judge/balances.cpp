@@ -231,6 +231,28 @@ bool is_used_otherwise(const Report& report, unsigned device) {
   });
 }
 
+// The bytes of the process on the device besides contexts.
+std::uint64_t leftovers_on(const Report& report, const DeviceInfo& device) {
+  std::uint64_t bytes = device.live_bytes;
+  for (const Bill& bill : report.bills) {
+    if (bill.device == device.ordinal && bill.what != BalancePart::kContexts && bill.bytes > 0 && !bill.ended)
+      bytes += static_cast<std::uint64_t>(bill.bytes);
+  }
+  return bytes;
+}
+
+// Whether the process worked on this device for one stretch, and then on another one, which had more memory: by the
+// order of its work alone.
+bool was_left(const Report& report, const DeviceInfo& own) {
+  constexpr std::uint64_t kMostLeft = 8 << 20;
+  // A copy of what was loaded there may follow later (load_state_dict).
+  constexpr std::uint32_t kMostLaunches = 2;
+  if (own.made_stretches != 1 || own.launch_stretches > kMostLaunches || own.live_bytes > kMostLeft) return false;
+  return std::any_of(report.devices.begin(), report.devices.end(), [&](const DeviceInfo& other) {
+    return other.peak_live_bytes > own.peak_live_bytes && other.last_made > own.last_made;
+  });
+}
+
 }  // namespace
 
 std::vector<ContextInfo> read_contexts(const Dump& dump, const StackResolver& stacks, const Report& report) {
@@ -255,8 +277,11 @@ std::vector<ContextInfo> read_contexts(const Dump& dump, const StackResolver& st
         context.allocates_on.push_back(device.ordinal);
       }
     }
-    context.stray = !context.ended && context.kind != Kind::kGreenContext && own != nullptr && !allocated_on(*own) &&
-                    !is_used_otherwise(report, context.device) && !context.allocates_on.empty();
+    const bool candidate =
+        !context.ended && context.kind != Kind::kGreenContext && own != nullptr && !context.allocates_on.empty();
+    const bool empty = candidate && !allocated_on(*own) && !is_used_otherwise(report, context.device);
+    context.stray = empty || (candidate && recorded_all(report) && was_left(report, *own));
+    if (context.stray && !empty) context.leftover_bytes = leftovers_on(report, *own);
     contexts.push_back(std::move(context));
   }
   std::stable_sort(contexts.begin(), contexts.end(), [](const ContextInfo& left, const ContextInfo& right) {

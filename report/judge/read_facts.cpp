@@ -109,6 +109,9 @@ DeviceInfo device_info(const DeviceRecord& record) {
   device.pool_known = (record.flags & kDevicePoolRead) != 0;
   device.pool_reserved = record.pool_reserved;
   device.pool_used = record.pool_used;
+  device.made_stretches = record.made_stretches;
+  device.launch_stretches = record.launch_stretches;
+  device.last_made = record.last_made;
   return device;
 }
 

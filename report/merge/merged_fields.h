@@ -306,6 +306,7 @@ void fields(Archive& archive, ContextInfo* context) {
   archive("others_included", &context->others_included);
   archive("stray", &context->stray);
   archive("allocates_on", &context->allocates_on);
+  archive("leftover_bytes", &context->leftover_bytes);
 }
 
 template <typename Archive>

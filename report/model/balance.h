@@ -99,9 +99,11 @@ struct ContextInfo {
   std::uint64_t bytes = 0;  // that making it took; 0: not known
   // The process's first on its device: `bytes` is all that was in use there then, by other processes too.
   bool others_included = false;
-  // The process has nothing else on the device, and allocates on these.
+  // The process's work is on these devices. On the context's own it has nothing else, or leftovers of one stretch of
+  // work: memory that it allocated, and that the driver took for code, streams and the like.
   bool stray = false;
   std::vector<unsigned> allocates_on;
+  std::uint64_t leftover_bytes = 0;
 };
 
 }  // namespace culprit::report

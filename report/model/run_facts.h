@@ -36,6 +36,10 @@ struct DeviceInfo {
   std::uint64_t pool_reserved = 0;
   std::uint64_t pool_used = 0;
   TimeLine time_line;
+  // DeviceRecord's; 0: not known.
+  std::uint32_t made_stretches = 0;
+  std::uint32_t launch_stretches = 0;
+  std::uint32_t last_made = 0;
 };
 
 // A stack that allocates memory, under a name for CULPRIT_FAIL. Recorded only when CULPRIT_FAIL asked for it.

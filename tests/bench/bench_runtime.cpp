@@ -5,11 +5,12 @@
 //   large     cudaMallocAsync + cudaFreeAsync, 64 MiB: each call changes the device's sum by that size
 //   launch    an empty kernel        memcpy   cudaMemcpyAsync of 4 KiB from pinned memory
 //   event     cudaEventCreate + cudaEventDestroy                       stream    cudaStreamCreate + cudaStreamDestroy
-//   first     the first call only, cudaFree(0)
-//   throw     throw + catch, with --live allocations of this thread from ten stacks
+//   first     the first call only, cudaFree(0)                         beside    the same in a program with three
+//   threads throw     throw + catch, with --live allocations of this thread from ten stacks
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 
@@ -172,8 +173,11 @@ void throw_catch(const Options& options) {
 
 int main(int argc, char** argv) {
   const Options options = bench::parse_options(argc, argv);
+  const bool beside = options.rows == std::vector<std::string>{"beside"};
+  for (int i = 0; beside && i < 2; ++i)
+    std::thread([] { std::this_thread::sleep_for(std::chrono::hours(1)); }).detach();
   check(cudaFree(nullptr), "initialize");
-  if (options.rows == std::vector<std::string>{"first"}) return 0;
+  if (beside || options.rows == std::vector<std::string>{"first"}) return 0;
   cudaStream_t stream = nullptr;
   check(cudaStreamCreate(&stream), "create a stream");
   keep_pool_warm();

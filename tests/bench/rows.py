@@ -152,9 +152,19 @@ def python_frame_instructions(runner, side):
 def start(simulated):
     def sample(runner, side):
         def wall(program, row):
-            return runner.run([program, row], side, simulated, BENCH_CUPTI_NO_CALLS="1")["wall_ns"]
-        program = runner.program("bench_runtime") if simulated else on_gpu(runner)
-        return {"start-first": wall(program, "first"), "start-init": wall(runner.program("bench_driver"), "init")}
+            return runner.run([program, row], side, simulated, BENCH_CUPTI_NO_CALLS="1", SIMCUDA_THREADS="3")["wall_ns"]
+        runtime = runner.program("bench_runtime") if simulated else on_gpu(runner)
+        return {"start-first": wall(runtime, "first"), "start-beside": wall(runtime, "beside"),
+                "start-init": wall(runner.program("bench_driver"), "init")}
+    return sample
+
+
+def start_of_run(simulated):
+    """The process with one cudaFree(0), alone and as the command of `culprit run`."""
+    def sample(runner, side):
+        program = [runner.program("bench_runtime") if simulated else on_gpu(runner), "first"]
+        command = [str(runner.tree / "bin/culprit"), "run", "--", *program] if side == "culprit" else program
+        return {"start-run": runner.run(command, "nothing", simulated, SIMCUDA_THREADS="3")["wall_ns"]}
     return sample
 
 
@@ -287,8 +297,10 @@ def measurements(quick):
             Row("micro_memo", "stack memo, 32 frames"), Row("micro_intern", "stack table, a known stack of 32 frames"),
             Row("micro_clock", "clock")], ("culprit",), micro),
     ]
-    starts = [Row("start-first", "process with one cudaFree(0)", {"plus": 5e6}),
-              Row("start-init", "process with one cuInit", {"plus": 5e6})]
+    starts = [Row("start-first", "process with one cudaFree(0)", {"plus": 2e6}),
+              Row("start-beside", "the same in a program that has threads", {"plus": 2e6}),
+              Row("start-init", "process with one cuInit", {"plus": 2e6})]
+    run_start = [Row("start-run", "the first of them under `culprit run`", {"plus": 10e6})]
     throwing = [Row("throw", "throw + catch, nothing live", {"ratio": 1.05}),
                 Row("throw-live", "throw + catch, 1,000 live", {"ratio": 1.5})]
     if quick:
@@ -297,6 +309,7 @@ def measurements(quick):
                      Row("stream", "stream create + destroy, simulated")]
         return [*common, Measurement("calls", simulated, OURS, calls_simulated),
                 Measurement("start", starts, OURS, start(True)),
+                Measurement("start of run", run_start, OURS[:2], start_of_run(True)),
                 Measurement("exceptions", throwing, OURS, throws(True))]
     return [
         Measurement("pairs", [
@@ -312,9 +325,10 @@ def measurements(quick):
         Measurement("calls", [
             Row("malloc", "cudaMalloc + cudaFree", equal), Row("launch", "kernel launch", equal),
             Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal),
-            Row("stream", "stream create + destroy", {"ratio": 1.15})],
+            Row("stream", "stream create + destroy", {"ratio": 1.05})],
                     everything, gpu_rows("malloc,launch,memcpy,stream"), turns=10, times=3, pinned=1),
         Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=8),
+        Measurement("start of run", run_start, OURS[:2], start_of_run(False), times=8),
         Measurement("exceptions", throwing, OURS, throws(False), dict.fromkeys(OURS, 3), pinned=1),
         # Two processors: it has a thread of its own for the gradients.
         *framework("torch", "PyTorch training loop", ("nothing", "culprit", "cupti", "history"), pinned=2, turns=40,

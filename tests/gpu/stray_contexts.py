@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stray contexts of torchrun jobs on two GPUs: ten clean jobs have none, and one that was planted is named by its line.
+"""Stray contexts on two GPUs: twelve clean jobs have none, and those of the planted ways are named by their line.
 
 The jobs run at the same time: they share nothing but the GPUs.
 """
@@ -12,31 +12,74 @@ from pathlib import Path
 
 from preloaded import CULPRIT, FAIL, PASS, SKIP, finish, installed, row
 
-CLEAN_JOBS = 10
 TRAIN = """
 import os
 import torch
 import torch.distributed as dist
 rank = int(os.environ["LOCAL_RANK"])
+if rank == 1: BEFORE
 torch.cuda.set_device(rank)
 dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(512, 512).cuda(), device_ids=[rank])
-for _ in range(3): model(torch.rand(64, 512, device="cuda")).sum().backward()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2048, 2048).cuda(), device_ids=[rank])
+if rank == 1: AFTER
+for _ in range(3): model(torch.rand(64, 2048, device="cuda")).sum().backward()
 torch.cuda.synchronize()
-PLANTED
+if rank == 1: AT_END
 dist.destroy_process_group()
 """
-PLANTED = "if rank == 1: torch.cuda.mem_get_info(0)"
+LOAD = "state = torch.load(CHECKPOINT)"
+# Where a way stands in TRAIN, its statement, the line that it gets there, and its kind.
+STRAY = {
+    "mem_get_info(0)": ("AT_END", "torch.cuda.mem_get_info(0)", 13, "empty"),
+    "synchronize() before set_device": ("BEFORE", "torch.cuda.synchronize()", 6, "empty"),
+    "zeros(1).cuda() before set_device": ("BEFORE", "torch.zeros(1).cuda()", 6, "leftovers"),
+    "torch.load of cuda:0 before set_device": ("BEFORE", LOAD, 6, "leftovers"),
+    "torch.load of cuda:0 after the model": ("AFTER", LOAD, 10, "leftovers"),
+}
+# Both GPUs are meant.
+ON_TWO = {
+    "DataParallel": """
+model = torch.nn.DataParallel(torch.nn.Linear(256, 256).cuda(), device_ids=[0, 1])
+for _ in range(3): model(torch.rand(64, 256, device="cuda")).sum().backward()
+""",
+    "a pipeline": """
+first, second = torch.nn.Linear(256, 256).to("cuda:0"), torch.nn.Linear(4096, 4096).to("cuda:1")
+for _ in range(3): second(first(torch.rand(8, 256, device="cuda:0")).repeat(1, 16).to("cuda:1")).sum().backward()
+""",
+    "copies between two GPUs": """
+one, other = torch.rand(1 << 16, device="cuda:0"), torch.rand(1 << 24, device="cuda:1")
+for _ in range(20):
+    other[:1 << 16].copy_(one * 2)
+    one.copy_(other[:1 << 16] + 1)
+""",
+    "kernels on two GPUs": """
+small, large = torch.rand(1 << 10, device="cuda:0"), torch.rand(1 << 24, device="cuda:1")
+for _ in range(20):
+    small.add_(1)
+    large.add_(1)
+""",
+}
+CLEAN = ["train"] * 6 + [*ON_TWO] + ["DataParallel", "a pipeline"]
 
 
-def run_job(folder, planted):
-    """The contexts of both ranks, and the report's text."""
+def script_of(way, folder):
+    if way in ON_TWO:
+        return "import torch\n" + ON_TWO[way] + "torch.cuda.synchronize(0)\ntorch.cuda.synchronize(1)\n"
+    place, statement = STRAY[way][:2] if way in STRAY else ("", "")
+    script = TRAIN
+    for name in ("BEFORE", "AFTER", "AT_END"):
+        script = script.replace(name, statement if name == place else "pass")
+    return script.replace("CHECKPOINT", repr(str(folder / "checkpoint.pt")))
+
+
+def run_job(folder, way):
+    """The contexts of all processes, and the report's text."""
     folder.mkdir()
     script = folder / "train.py"
-    script.write_text(TRAIN.replace("PLANTED", PLANTED if planted else ""), encoding="utf-8")
-    done = subprocess.run([CULPRIT, "run", "--out", folder / "dumps" / "%p.dump", "--", sys.executable, "-m",
-                           "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script], cwd=folder,
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+    script.write_text(script_of(way, folder.parent), encoding="utf-8")
+    launcher = [] if way in ON_TWO else ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([CULPRIT, "run", "--out", folder / "dumps" / "%p.dump", "--", sys.executable, *launcher,
+                           script], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
     if done.returncode != 0:
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-600:]}")
     contexts = []
@@ -49,6 +92,34 @@ def run_job(folder, planted):
     return contexts, done.stderr
 
 
+def check_clean(jobs):
+    failures, seen, stray = [], 0, []
+    for way, job in jobs:
+        try:
+            contexts, _ = job.result()
+            seen += len(contexts)
+            stray += [(way, context) for context in contexts if context["stray"]]
+        except Exception as error:  # pylint: disable=broad-except; any failure is a failed row
+            failures.append(f"{way}: {error}")
+    good = not failures and not stray and seen >= 2 * len(CLEAN)
+    row(PASS if good else FAIL, f"stray contexts: none in {len(CLEAN)} clean jobs",
+        f"{seen} contexts, {len(stray)} stray {stray[:1] or ''} {failures[:1] or ''}")
+
+
+def check_stray(way, job):
+    name = f"stray contexts: {way}"
+    _, _, place, kind = STRAY[way]
+    try:
+        contexts, text = job.result()
+        stray = [context for context in contexts if context["stray"]]
+        line = next((line for line in text.splitlines() if "STRAY CONTEXT" in line), "")
+        good = (len(stray) == 1 and stray[0]["device"] == 0 and stray[0]["stray_kind"] == kind
+                and "rank 1 has a context on GPU 0" in line and f"train.py:{place}" in line)
+        row(PASS if good else FAIL, name, line if good else f"{stray} {line} {text[-1500:]}")
+    except Exception as error:  # pylint: disable=broad-except; any failure is a failed row
+        row(FAIL, name, error)
+
+
 def main():
     if not installed("torch"):
         row(SKIP, "stray contexts", "torch is not installed")
@@ -58,30 +129,16 @@ def main():
     if not count.isdigit() or int(count) < 2:
         row(SKIP, "stray contexts", f"{count or 'no'} GPU, two are needed")
         return
-    with tempfile.TemporaryDirectory(prefix="culprit-gpu-") as there, ThreadPoolExecutor(CLEAN_JOBS + 1) as pool:
-        jobs = [pool.submit(run_job, Path(there) / f"job{number}", number == CLEAN_JOBS)
-                for number in range(CLEAN_JOBS + 1)]
-        failures, seen, stray = [], 0, []
-        for job in jobs[:-1]:
-            try:
-                contexts, _ = job.result()
-                seen += len(contexts)
-                stray += [context for context in contexts if context["stray"]]
-            except Exception as error:  # pylint: disable=broad-except; any failure is a failed row
-                failures.append(str(error))
-        good = not failures and not stray and seen >= 2 * CLEAN_JOBS
-        row(PASS if good else FAIL, f"stray contexts: none in {CLEAN_JOBS} clean jobs of two ranks",
-            f"{seen} contexts, {len(stray)} stray {stray[:1] or ''} {failures[:1] or ''}")
-        name = "stray contexts: a planted one is named by its line"
-        try:
-            contexts, text = jobs[-1].result()
-            stray = [context for context in contexts if context["stray"]]
-            line = next((line for line in text.splitlines() if "STRAY CONTEXT" in line), "")
-            good = (len(stray) == 1 and stray[0]["device"] == 0 and "rank 1 has a context on GPU 0" in line
-                    and "train.py:12" in line)
-            row(PASS if good else FAIL, name, line if good else f"{stray} {line} {text[-1500:]}")
-        except Exception as error:  # pylint: disable=broad-except; any failure is a failed row
-            row(FAIL, name, error)
+    with tempfile.TemporaryDirectory(prefix="culprit-gpu-") as there, \
+            ThreadPoolExecutor(len(CLEAN) + len(STRAY)) as pool:
+        folder = Path(there)
+        subprocess.run([sys.executable, "-c", "import sys, torch; torch.save({'weight': torch.rand(64, 64).cuda()}, "
+                        "sys.argv[1])", folder / "checkpoint.pt"], check=True, timeout=120)
+        clean = [(way, pool.submit(run_job, folder / f"clean{i}", way)) for i, way in enumerate(CLEAN)]
+        strays = [(way, pool.submit(run_job, folder / f"stray{i}", way)) for i, way in enumerate(STRAY)]
+        check_clean(clean)
+        for way, job in strays:
+            check_stray(way, job)
 
 
 main()

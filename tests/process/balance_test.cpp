@@ -2,6 +2,7 @@
 // an H200. The real figures are checked by tests/gpu/balance.py.
 #include <cstdint>
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "tests/catch.h"
@@ -92,6 +93,30 @@ TEST_CASE("everything in use has a name", "[balance]") {
   CHECK(report["contexts"][1]["others_included"] == false);
   CHECK(has_frame(read_stack(report["contexts"][1]["stack"]), "second_context"));
   for (const json& context : report["contexts"]) CHECK(context["stray"] == false);
+}
+
+TEST_CASE("streams are measured where that teaches something", "[balance]") {
+  if (on_gpu()) return;
+  const Run run = run_preloaded("driver_memory", {"streams"}, with_own_memory());
+  INFO(run.out << run.err);
+  REQUIRE(run.exit_code == 0);
+  std::map<std::string, int> readings;
+  std::istringstream lines(run.out);
+  for (std::string of; lines >> of;) lines >> readings[of];
+  CHECK(readings["pairs"] >= 2);
+  CHECK(readings["pairs"] <= 400);  // two for a hundredth of 20,000 pairs
+  CHECK(readings["kept"] >= 2 * 60);
+  CHECK(readings["kept"] <= 2 * 100);
+  CHECK(readings["others"] >= 2 * 60);
+  CHECK(readings["context"] >= 2 * 60);
+  const json report = read_report(run.dump()).json;
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["streams"] == 54 * kMiB / 100 * (3000 + 100 + 100));
+  CHECK(items["rest"] == 0);
+  CHECK(report["balances"][0]["calls_not_measured"] == 0);
+  std::int64_t billed = 0;
+  for (const json& bill : bills_of(report, "streams")) billed += bill["bytes"].get<std::int64_t>();
+  CHECK(billed == items["streams"]);
 }
 
 TEST_CASE("the first launch of a kernel is on the bill of its line", "[balance]") {
@@ -205,6 +230,8 @@ TEST_CASE("a context on a device where its rank has nothing else is a stray one"
   REQUIRE(report["contexts"].size() == 2);
   CHECK(report["contexts"][0]["stray"] == true);
   CHECK(report["contexts"][0]["device"] == 0);
+  CHECK(report["contexts"][0]["stray_kind"] == "empty");
+  CHECK(report["contexts"][0]["leftover_bytes"] == 0);
   CHECK(report["contexts"][0]["allocates_on"] == json::array({1}));
   CHECK(has_frame(read_stack(report["contexts"][0]["stack"]), "look_at_gpu_0"));
   CHECK(report["contexts"][1]["stray"] == false);
@@ -212,6 +239,46 @@ TEST_CASE("a context on a device where its rank has nothing else is a stray one"
   INFO(text.out);
   CHECK(contains(text.out, "STRAY CONTEXT: rank 1 has a context on GPU 0, made by driver_memory.cpp:"));
   CHECK(contains(text.out, "527 MiB; it allocates on GPU 1 only"));
+}
+
+TEST_CASE("a context with leftovers of one stretch of work is a stray one", "[balance][stray]") {
+  if (on_gpu()) return;
+  struct Row {
+    const char* way;
+    bool stray;
+    std::int64_t left;
+  };
+  const std::int64_t code = 2 * kMiB;
+  const Row row = GENERATE_COPY(Row{"tensor before", true, 2 * kMiB + code},      // torch.zeros(1).cuda()
+                                Row{"checkpoint before", true, 2 * kMiB + code},  // torch.load() on cuda:0
+                                Row{"checkpoint after", true, 2 * kMiB + code},   // the same, once the model is there
+                                Row{"freed", true, code}, Row{"launches", false, 0}, Row{"pipeline", false, 0},
+                                Row{"large", false, 0}, Row{"second last", false, 0}, Row{"threads", false, 0});
+  INFO(row.way);
+  RunOptions options = with_own_memory();
+  options.environment["RANK"] = options.environment["LOCAL_RANK"] = "1";
+  options.environment["WORLD_SIZE"] = "2";
+  const Run run = run_preloaded("driver_memory", {"work on two", row.way}, options);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const json report = read_report(run.dump()).json;
+  REQUIRE(report["contexts"].size() == 2);
+  for (const json& context : report["contexts"]) {
+    INFO(context.dump(1));
+    const bool expected = row.stray && context["device"] == 0;
+    CHECK(context["stray"] == expected);
+    if (!expected) continue;
+    CHECK(context["stray_kind"] == "leftovers");
+    CHECK(context["leftover_bytes"] == row.left);
+    CHECK(context["allocates_on"] == json::array({1}));
+    CHECK(has_frame(read_stack(context["stack"]), "work_on"));
+    const Finished text = run_culprit({"report", run.dump()});
+    INFO(text.out);
+    CHECK(contains(text.out, "STRAY CONTEXT: rank 1 has a context on GPU 0, made by driver_memory.cpp:"));
+    CHECK(contains(text.out, "MiB left in it, together "));
+    CHECK(contains(text.out, "its work is then on GPU 1"));
+    CHECK(contains(text.out, "before that line: call cudaSetDevice with the process's own GPU"));
+  }
 }
 
 TEST_CASE("a device whose memory was all freed is in use", "[balance]") {

@@ -22,6 +22,20 @@ std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_function(const
 
 }  // namespace
 
+TEST_CASE("the peak of recorded memory is exact with one thread, however short it is", "[peak]") {
+  const Run run = run_preloaded("peak", {"moment"});
+  REQUIRE(run.exit_code == 0);
+  CHECK(read_report(run.dump()).json["devices"][0]["peak_live_bytes"] == 192 * 1024 * 1024 + 100 * 1000);
+}
+
+TEST_CASE("the peak of recorded memory is right within 4 MiB a thread", "[peak]") {
+  const Run run = run_preloaded("peak", {"threads"});
+  REQUIRE(run.exit_code == 0);
+  const std::int64_t peak = read_report(run.dump()).json["devices"][0]["peak_live_bytes"];
+  CHECK(peak >= 3 << 20);
+  CHECK(peak <= 12 << 20);
+}
+
 TEST_CASE("memory that was live at the peak is known although it was freed", "[pictures]") {
   const Run run = run_preloaded("peak");
   const Report report = read_report(run.dump());
@@ -73,7 +87,7 @@ TEST_CASE("the report begins with what ran out of memory and shows the peak on d
   const Run peak = culprit_run({"--at", "peak"}, {"peak"});
   INFO(peak.err);
   CHECK(has(peak.err, "PEAK of GPU 0: 192 MiB in 3 allocations at "));
-  CHECK(has(peak.err, "   128 MiB   1x     cudaMalloc  device  peak.cpp:11  hold_weights"));
+  CHECK(has(peak.err, "   128 MiB   1x     cudaMalloc  device  peak.cpp:14  hold_weights"));
   CHECK_FALSE(has(peak.err, "OUT OF MEMORY"));
   CHECK(culprit_run({"--at", "peak", "--format", "json"}, {"peak"}).exit_code == 2);
 }

@@ -11,8 +11,21 @@
 #include <vector>
 
 #include "check.h"
+#include "tests/simcuda/driver/observer.h"
 
 namespace {
+
+int readings;  // calls of cuMemGetInfo, the library's too, once count_readings() was called
+
+void count_readings() {
+  CUuuid id;
+  memcpy(id.bytes, "simcuda observer", sizeof(id.bytes));
+  const void* table = nullptr;
+  CHECKED(cuGetExportTable(&table, &id));
+  static_cast<const simcuda::ObserverTable*>(table)->observe([](const char* name, const void*, const int*) {
+    if (strncmp(name, "cuMemGetInfo", 12) == 0) ++readings;
+  });
+}
 
 char image[] = "code";
 
@@ -150,6 +163,29 @@ SUBJECT_FUNCTION void make_streams() {
   }
 }
 
+// Streams that end at once; then ones that are kept, and ones in their place.
+SUBJECT_FUNCTION void use_stream() {
+  cudaStream_t stream = nullptr;
+  CHECKED(cudaStreamCreate(&stream));
+  CHECKED(cudaStreamDestroy(stream));
+}
+SUBJECT_FUNCTION void keep_streams() {
+  cudaStream_t streams[3000];
+  for (cudaStream_t& stream : streams) CHECKED(cudaStreamCreate(&stream));
+  for (int i = 0; i < 1000; ++i) CHECKED(cudaStreamDestroy(streams[i]));
+  for (int i = 0; i < 1000; ++i) CHECKED(cudaStreamCreate(&streams[i]));
+}
+SUBJECT_FUNCTION void keep_others() {
+  for (int i = 0; i < 100; ++i) {
+    cudaStream_t stream = nullptr;
+    CHECKED(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0));
+  }
+}
+void report_readings(const char* of) {
+  printf("%s %d\n", of, readings);
+  readings = 0;
+}
+
 SUBJECT_FUNCTION void use_pools() {
   void* memory = nullptr;
   CHECKED(cudaMallocAsync(&memory, 40 << 20, nullptr));
@@ -201,6 +237,78 @@ SUBJECT_FUNCTION void allocate_elsewhere() {
 SUBJECT_FUNCTION void look_at_gpu_0() {
   CHECKED(cudaSetDevice(0));
   CHECKED(cudaFree(nullptr));
+}
+
+// Work as PyTorch's small tensor does it: a cached segment of 2 MiB, and a kernel.
+SUBJECT_FUNCTION void* work_on(int device, std::size_t bytes, CUfunction* function) {
+  CHECKED(cudaSetDevice(device));
+  void* memory = nullptr;
+  CHECKED(cudaMalloc(&memory, bytes));
+  CUmodule module = nullptr;
+  CHECKED(cuModuleLoadData(&module, image));
+  CHECKED(cuModuleGetFunction(function, module, "plain"));
+  CHECKED(cuLaunchKernel(*function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  return memory;
+}
+
+void launch_on(int device, CUfunction function) {
+  CHECKED(cudaSetDevice(device));
+  CHECKED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+}
+
+constexpr std::size_t kSegment = 2 << 20, kModel = 64 << 20;
+
+// Ways to leave a context on GPU 0, and ways to use it.
+void work_on_two(const std::string& way) {
+  CUfunction first = nullptr, second = nullptr;
+  if (way == "tensor before" || way == "checkpoint before") {
+    void* segment = work_on(0, kSegment, &first);
+    void* model = work_on(1, kModel, &second);
+    if (way == "tensor before") return;
+    // load_state_dict(): a kernel on the source's GPU, with events on both.
+    launch_on(0, first);
+    for (const int device : {1, 0, 1, 0, 1}) {
+      CHECKED(cudaSetDevice(device));
+      cudaEvent_t event = nullptr;
+      CHECKED(cudaEventCreate(&event));
+      CHECKED(cudaMemcpy(model, segment, 4096, cudaMemcpyDefault));
+      CHECKED(cudaEventDestroy(event));
+    }
+    launch_on(1, second);
+  } else if (way == "checkpoint after") {
+    work_on(1, kModel, &second);
+    work_on(0, kSegment, &first);
+    launch_on(1, second);
+    work_on(1, kModel, &second);
+  } else if (way == "freed") {
+    CHECKED(cudaFree(work_on(0, kSegment, &first)));
+    work_on(1, kModel, &second);
+  } else if (way == "launches") {
+    work_on(0, kSegment, &first);
+    work_on(1, kModel, &second);
+    for (int i = 0; i < 10; ++i) {
+      launch_on(0, first);
+      launch_on(1, second);
+    }
+  } else if (way == "pipeline") {
+    work_on(0, kSegment, &first);
+    work_on(1, kModel, &second);
+    work_on(0, kSegment, &first);
+    work_on(1, kModel, &second);
+  } else if (way == "large") {
+    work_on(0, std::size_t{10} << 20, &first);
+    work_on(1, kModel, &second);
+  } else if (way == "second last") {
+    work_on(1, kModel, &second);
+    work_on(0, kSegment, &first);
+  } else if (way == "threads") {
+    work_on(0, kSegment, &first);
+    work_on(1, kModel, &second);
+    for (int i = 0; i < 8; ++i) {
+      std::thread(launch_on, 0, first).join();
+      std::thread(launch_on, 1, second).join();
+    }
+  }
 }
 
 void* allocate(std::size_t bytes) {
@@ -276,6 +384,10 @@ int main(int count, char** words) {
     allocate(5 << 20);
     return 0;
   }
+  if (mode == "work on two") {
+    work_on_two(count > 2 ? words[2] : "");
+    return 0;
+  }
   if (mode == "two devices") {
     allocate(5 << 20);
     CHECKED(cudaSetDevice(1));
@@ -293,6 +405,19 @@ int main(int count, char** words) {
     instantiate(1000);
     CHECKED(cuGraphExecDestroy(instantiate(500)));
     instantiate(200);  // in the memory of the one that was destroyed
+  } else if (mode == "streams") {
+    count_readings();
+    for (int i = 0; i < 20000; ++i) use_stream();
+    report_readings("pairs");
+    keep_streams();
+    report_readings("kept");
+    keep_others();
+    report_readings("others");
+    CUcontext context = second_context();
+    CHECKED(cuCtxPushCurrent(context));
+    make_streams();
+    CHECKED(cuCtxPopCurrent(&context));
+    report_readings("context");
   } else if (mode == "kernels") {
     launch_kernels();
   } else if (mode == "kernels later") {

@@ -399,7 +399,11 @@ Json contexts_json(const Report& report) {
     one["created_ns"] = context.created_ns;
     one["ended"] = context.ended;
     one["stray"] = context.stray;
-    if (context.stray) one["allocates_on"] = context.allocates_on;
+    if (context.stray) {
+      one["stray_kind"] = context.leftover_bytes == 0 ? "empty" : "leftovers";
+      one["leftover_bytes"] = context.leftover_bytes;
+      one["allocates_on"] = context.allocates_on;
+    }
     if (context.thread) one["thread"] = thread_json(*context.thread);
     one["stack"] = stack_json(context.stack);
     list.push_back(std::move(one));

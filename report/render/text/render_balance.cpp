@@ -19,6 +19,10 @@ constexpr std::size_t kShownCalls = 4;  // of each part
 constexpr std::size_t kShownStray = 8;
 constexpr std::size_t kShownGrowing = 4;
 
+constexpr char kChoose[] = "call cudaSetDevice with the process's own GPU";
+constexpr char kChooseInPython[] =
+    "torch.cuda.set_device(local_rank); to load a checkpoint: torch.load(..., map_location=\"cpu\")";
+
 std::string signed_bytes(std::int64_t bytes) {
   return bytes < 0 ? "-" + format_bytes(std::uint64_t{0} - static_cast<std::uint64_t>(bytes))
                    : format_bytes(static_cast<std::uint64_t>(bytes));
@@ -109,7 +113,14 @@ void render_stray_contexts(const Report& report, const RenderOptions& options, s
         << context.device;
     if (!maker.empty()) out << ", made by " << printable(maker);
     if (context.bytes != 0) out << ", " << (context.others_included ? "at most " : "") << format_bytes(context.bytes);
-    out << "; it allocates on " << gpus(context.allocates_on) << " only\n";
+    if (context.leftover_bytes == 0) {
+      out << "; it allocates on " << gpus(context.allocates_on) << " only\n";
+    } else {
+      out << (context.bytes == 0 ? ", with " : " and ") << format_bytes(context.leftover_bytes) << " left in it";
+      if (context.bytes != 0) out << ", together " << format_bytes(context.bytes + context.leftover_bytes);
+      out << "; its work is then on " << gpus(context.allocates_on) << "\n";
+    }
+    out << "  before that line: " << (context.stack->has_python ? kChooseInPython : kChoose) << "\n";
   }
   if (count > kShownStray && !options.all)
     out << "and " << plural(count - kShownStray, "stray context", "stray contexts") << " more: --all\n";

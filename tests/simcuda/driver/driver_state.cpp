@@ -10,6 +10,8 @@
 #include "tests/simcuda/driver/driver_state.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <new>
@@ -153,6 +155,30 @@ void DriverState::empty_context(Context& context) {
   return_context(*this, context);
 }
 
+namespace {
+
+void* wait_for_ever(void*) {
+  for (;;) pause();
+}
+
+// NVIDIA's driver has threads of its own from cuInit() on; here only with SIMCUDA_THREADS=n.
+void start_threads() {
+  const char* text = getenv("SIMCUDA_THREADS");
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  for (int left = text == nullptr ? 0 : atoi(text); left > 0; --left)
+    pthread_create(&thread, &attributes, wait_for_ever, nullptr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+}  // namespace
+
 CUresult initialize_driver() {
   pthread_mutex_lock(&lock);
   CUresult status = CUDA_SUCCESS;
@@ -176,6 +202,7 @@ CUresult initialize_driver() {
       status = CUDA_ERROR_OUT_OF_MEMORY;
     } else {
       phase = Phase::kRunning;
+      start_threads();
     }
   }
   pthread_mutex_unlock(&lock);

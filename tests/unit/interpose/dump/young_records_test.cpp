@@ -105,6 +105,8 @@ TEST_CASE_METHOD(Fixture, "records that a thread keeps are found by all threads"
 }
 
 TEST_CASE_METHOD(Fixture, "a thread whose memory others free is asked seldom", "[young]") {
+  table->end_thread(&*own, *dump);
+  std::thread([&] { table->begin_thread(&*own); }).join();  // this thread is another one
   count_barriers();
   for (std::uint64_t i = 1; i <= 100000; ++i) {
     Ref ref = table->add(allocation(i * 512), *dump, &*own);
@@ -113,6 +115,14 @@ TEST_CASE_METHOD(Fixture, "a thread whose memory others free is asked seldom", "
   }
   CHECK(barriers > 0);
   CHECK(barriers < 20);
+}
+
+TEST_CASE_METHOD(Fixture, "a thread that looks at all records does not wait for itself", "[young]") {
+  for (std::uint64_t i = 1; i <= 5; ++i) table->add(allocation(i * 512), *dump, &*own);
+  count_barriers();
+  CHECK(count() == 5);
+  CHECK(table->find_containing(kSpace, 5 * 512 + 100, *dump) != 0);
+  CHECK(barriers == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "an address that comes again replaces what was there unseen, even late", "[young]") {

@@ -152,6 +152,50 @@ TEST_CASE("a stray context: nothing else on its device, and allocations on anoth
   if (row.stray) CHECK(report.contexts[0].allocates_on == std::vector<unsigned>{1});
 }
 
+TEST_CASE("a stray context with leftovers: one stretch of work, and then more on another device", "[report][balance]") {
+  struct Row {
+    const char* name;
+    std::uint32_t made, launches, last_made;
+    std::uint64_t live, peak;
+    bool stray;
+  };
+  const Row row = GENERATE(Row{"left", 1, 1, 1, 2 * kMiB, 2 * kMiB, true},
+                           Row{"left, and read once more", 1, 2, 1, 8 * kMiB, 60 * kMiB, true},
+                           Row{"left in the middle", 1, 0, 2, 2 * kMiB, 2 * kMiB, true},
+                           Row{"used again", 2, 1, 3, 2 * kMiB, 2 * kMiB, false},
+                           Row{"launched on again", 1, 3, 1, 2 * kMiB, 2 * kMiB, false},
+                           Row{"used last", 1, 1, 5, 2 * kMiB, 2 * kMiB, false},
+                           Row{"too much is live", 1, 1, 1, 8 * kMiB + 1, 9 * kMiB, false},
+                           Row{"it had more memory", 1, 1, 1, 0, 65 * kMiB, false},
+                           Row{"of an older version", 0, 0, 0, 2 * kMiB, 2 * kMiB, false});
+  INFO(row.name);
+  Program program;
+  DeviceRecord own = device(0, true);
+  own.made_stretches = row.made;
+  own.launch_stretches = row.launches;
+  own.last_made = row.last_made;
+  own.live_bytes = row.live;
+  own.peak_live_bytes = row.peak;
+  program.dump.add_device(own);
+  DeviceRecord main = device(1, true);
+  main.made_stretches = 2;
+  main.last_made = 4;
+  main.live_bytes = main.peak_live_bytes = 64 * kMiB;
+  program.dump.add_device(main);
+  program.dump.add_context(context(0, 527 * kMiB, kContextFirst));
+  program.dump.add_context(context(1, 527 * kMiB, kContextFirst));
+  BillRecord code = {};
+  code.state = 1;
+  code.what = DriverMemory::kModules;
+  code.bytes = 3 * kMiB;
+  program.dump.add_bill(code);
+  const Report report = program.report();
+  REQUIRE(report.contexts.size() == 2);
+  CHECK(report.contexts[0].stray == row.stray);
+  CHECK(report.contexts[0].leftover_bytes == (row.stray ? row.live + 3 * kMiB : 0));
+  CHECK_FALSE(report.contexts[1].stray);
+}
+
 TEST_CASE("calls that made the driver take memory, most bytes first", "[report][balance]") {
   Program program;
   program.dump.add_device(device(0, true));

@@ -1,0 +1,93 @@
+// The memory that new streams are known to take. A reading costs as much as a stream, and programs make streams in
+// loops.
+//
+// The driver keeps the memory of a stream that ended, and the next one uses it. So only a stream that raises the number
+// of streams that live at once can take memory; and after some dozens of those of one sort (context and call) all take
+// the same on average, because the driver gives them parts of its blocks of 2 MiB (H100, H200, driver 580: 34 MiB for
+// 64, 54 MiB for 100). Of later ones few are measured, and the others are charged the average.
+//
+// Thread-safe: a stream that another thread makes or ends at the same moment may be measured without need.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/driver/api.h"
+
+namespace culprit {
+
+class StreamUse {
+ public:
+  struct Sort {
+    std::atomic<std::uint64_t> key;  // 0 = free
+    std::atomic<std::uint32_t> made;
+    std::atomic<std::uint32_t> live;
+    std::atomic<std::uint32_t> most;      // live at once
+    std::atomic<std::uint32_t> measured;  // of those that raised `most`
+    std::atomic<std::int64_t> taken;      // by the measured ones
+  };
+  enum class Next : std::uint8_t {
+    kTeaches,   // measure it
+    kRepeated,  // measure it if there is time left: it checks what is known
+    kKnown,     // takes `bytes`
+  };
+  struct Expected {
+    Next next;
+    bool raises;
+    std::int64_t bytes;
+  };
+
+  // nullptr: there are too many sorts.
+  Sort* find(std::uint32_t context, Api api, bool add) {
+    const std::uint64_t key = (static_cast<std::uint64_t>(context) << 16 | static_cast<std::uint16_t>(api)) + 1;
+    for (Sort& sort : sorts_) {
+      std::uint64_t present = sort.key.load(std::memory_order_acquire);
+      if (present == 0 && add && sort.key.compare_exchange_strong(present, key)) return &sort;
+      if (present == key) return &sort;
+      if (present == 0 && !add) return nullptr;
+    }
+    return nullptr;
+  }
+
+  static Expected expected(const Sort& sort) {
+    constexpr std::uint32_t kEnough = 64;
+    const std::uint32_t made = sort.made.load(std::memory_order_relaxed);
+    const std::uint32_t measured = sort.measured.load(std::memory_order_relaxed);
+    const bool raises = sort.live.load(std::memory_order_relaxed) >= sort.most.load(std::memory_order_relaxed);
+    if (raises && measured < kEnough) return {Next::kTeaches, raises, 0};
+    // Runs of four: a block of 2 MiB has room for about so many.
+    const Next next = made % 1024 < 4 ? Next::kRepeated : Next::kKnown;
+    return {next, raises, raises ? sort.taken.load(std::memory_order_relaxed) / measured : 0};
+  }
+
+  static void note_made(Sort& sort) {
+    sort.made.fetch_add(1, std::memory_order_relaxed);
+    const std::uint32_t live = sort.live.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (live > sort.most.load(std::memory_order_relaxed)) sort.most.store(live, std::memory_order_relaxed);
+  }
+  static void note_measured(Sort& sort, std::int64_t taken) {
+    sort.taken.fetch_add(taken, std::memory_order_relaxed);
+    sort.measured.fetch_add(1, std::memory_order_relaxed);
+  }
+  void note_ended(std::uint32_t context, Api api) {
+    Sort* sort = find(context, api, false);
+    std::uint32_t live = sort == nullptr ? 0 : sort->live.load(std::memory_order_relaxed);
+    while (live != 0 && !sort->live.compare_exchange_weak(live, live - 1, std::memory_order_relaxed)) {
+    }
+  }
+
+  // Its streams and their memory ended with it; the number may come again for another context.
+  void forget_context(std::uint32_t context) {
+    for (Sort& sort : sorts_) {
+      const std::uint64_t key = sort.key.load(std::memory_order_acquire);
+      if (key == 0 || (key - 1) >> 16 != context) continue;
+      sort.made = sort.live = sort.most = sort.measured = 0;
+      sort.taken = 0;
+    }
+  }
+
+ private:
+  Sort sorts_[64];
+};
+
+}  // namespace culprit
