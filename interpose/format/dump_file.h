@@ -96,7 +96,7 @@ enum AttachFlags : std::uint32_t {
   kAttachSeesThrows = 1,  // exceptions are followed as in a preloaded process
 };
 
-constexpr std::uint64_t kUsedHeaderBytes = 552;  // the offset of Header::reserved1
+constexpr std::uint64_t kUsedHeaderBytes = 592;  // the offset of Header::reserved1
 
 struct Header {
   char magic[8];
@@ -181,6 +181,7 @@ struct Header {
   std::int32_t audit_error;         // CUPTI's code
   std::uint32_t reserved3;
   std::uint64_t audit_end_ns;  // live: with AuditState::kEnded
+  char run_id[40];             // of the `culprit run` that started the process: CULPRIT_RUN_ID; empty: none
   std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

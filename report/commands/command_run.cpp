@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "report/base/exit_codes.h"
 #include "report/base/failure.h"
 #include "report/base/file_error.h"
+#include "report/base/host_name.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/temporary_folder.h"
@@ -29,6 +31,7 @@
 #include "report/doctor/failure_watch.h"
 #include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
+#include "report/merge/run_file.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"
 #include "report/proc/process_folder.h"
@@ -89,6 +92,12 @@ std::optional<ChildEnd> end_of(const ChildResult& child) {
                   child.code};
 }
 
+// For later reports; empty: it did not fail.
+std::string failure_of(const ChildResult& child) {
+  if (child.signalled) return "was ended by " + signal_text(child.code);
+  return child.code == 0 ? std::string() : "ended with exit code " + std::to_string(child.code);
+}
+
 // No report names a dump that will be gone.
 void forget_dumps(std::vector<Report>* reports) {
   for (Report& report : *reports) {
@@ -114,14 +123,14 @@ std::vector<Report> reports_of(const std::vector<UntoldStart>& untold) {
 }
 
 // The report's part of the exit code; `failed`: the processes that could not record.
-int report_run(const std::vector<std::string>& paths, std::vector<Report> failed, const ChildResult& child,
+int report_run(const std::vector<std::string>& paths, const std::vector<Report>& failed, const ChildResult& child,
                const RunCommand& command, Selection* selection, bool kept) {
   check_output_file(command.output.output, paths);
   LoadOptions options = command.output.load;
   options.machine.child = end_of(child);
   LoadedReports loaded = load_many(paths, options, command.output.job);
   std::vector<Report>& reports = loaded.reports;
-  std::move(failed.begin(), failed.end(), std::back_inserter(reports));
+  reports.insert(reports.begin(), failed.begin(), failed.end());
   if (!kept) forget_dumps(&reports);
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(!is_a_rank(), &reports);
@@ -166,6 +175,11 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
 class RunPlace {
  public:
   explicit RunPlace(const RunCommand& command) : run_starts_(folder_.path()) {
+    record_.id = new_run_id();
+    record_.command = command.command;
+    record_.host = host_name();
+    record_.start_realtime_ns = realtime_ns();
+    record_.whole_job = !is_a_rank();
     if (!command.out.empty()) {
       pattern_ = absolute_pattern(command.out);
     } else if (command.keep) {
@@ -175,8 +189,25 @@ class RunPlace {
       kept_ = false;
     }
     if (kept_) try_pattern(pattern_);
+    write_run_file(fixed_folder_of(pattern_), record_);
   }
   const std::string& pattern() const { return pattern_; }
+  RunOfDumps run() const { return {record_.start_realtime_ns, record_.id}; }
+  // Writes what is known of the run beside its dumps. Throws FileError.
+  void finish(const ChildResult& child, const std::vector<std::string>& dumps,
+              const std::vector<Report>& without_dump) {
+    record_.ended = true;
+    record_.failure = failure_of(child);
+    if (const std::optional<ChildEnd> end = end_of(child)) record_.end = EndOfRun{*end, boot_id("/proc")};
+    std::set<std::string> folders = {fixed_folder_of(pattern_)};
+    for (const std::string& dump : dumps) {
+      if (const std::optional<format::Header> header = header_of_dump(dump))
+        record_.dumps.push_back({dump, header->pid, header->start_realtime_ns});
+      folders.insert(dump.substr(0, dump.rfind('/') + 1));
+    }
+    record_.without_dump = processes_without_dump(without_dump);
+    for (const std::string& folder : folders) write_run_file(folder, record_);
+  }
   RunStartsFile& run_starts() { return run_starts_; }
   bool kept() const { return kept_; }
   // The report could not be made: the dumps stay, for another one.
@@ -188,9 +219,20 @@ class RunPlace {
  private:
   TemporaryFolder folder_;
   RunStartsFile run_starts_;
+  RunRecord record_;
   std::string pattern_;
   bool kept_ = true;
 };
+
+// Without the file of the run, for example on a full disk, a later report of the dumps does not know what was recorded.
+void finish(RunPlace* place, const ChildResult& child, const std::vector<std::string>& dumps,
+            const std::vector<Report>& without_dump) {
+  try {
+    place->finish(child, dumps, without_dump);
+  } catch (const FileError& error) {
+    log::warning(error.what());
+  }
+}
 
 // Returns the command's own exit code if it is not 0, else the report's. If a signal ended the command, this does not
 // return: culprit ends with the same signal.
@@ -215,6 +257,7 @@ int run_program(const RunCommand& command) {
     environment = preload_environment(place->pattern());
     const Environment starts = place->run_starts().variables();
     environment.insert(environment.end(), starts.begin(), starts.end());
+    environment.emplace_back("CULPRIT_RUN_ID", place->run().id);
     untold.emplace(starts.front().first + "=" + starts.front().second);
   } catch (const std::exception& error) {
     log::failure(error);
@@ -233,8 +276,7 @@ int run_program(const RunCommand& command) {
 
   std::vector<std::string> program = command.command;
   forward_environment(&program, &environment);
-  const std::uint64_t start = realtime_ns();
-  FailureWatch watch(place->pattern(), start);
+  FailureWatch watch(place->pattern(), place->run());
   const ChildResult child = run_child(program, environment, [&] {
     try {
       place->run_starts().look();
@@ -244,7 +286,13 @@ int run_program(const RunCommand& command) {
     }
     return watch.look();
   });
-  if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
+  if (child.start_errno != 0) {
+    const int code = start_failure(command.command.front(), child.start_errno);
+    ChildResult not_started;
+    not_started.code = code;
+    finish(&*place, not_started, {}, {});
+    return code;
+  }
   // Whatever fails from here on: the command's exit code counts.
   if (child.signalled) {
     exit_code_of_failure = kExitSignalled + child.code;
@@ -258,10 +306,11 @@ int run_program(const RunCommand& command) {
   std::vector<std::string> dumps;
   try {
     std::vector<Report> failed = reports_of(untold->finish());
-    dumps = find_dumps(place->pattern(), start);
+    dumps = find_dumps(place->pattern(), place->run());
     std::vector<Report> told = place->run_starts().reports(dumps);
     std::move(told.begin(), told.end(), std::back_inserter(failed));
-    found = report_run(dumps, std::move(failed), child, command, &*selection, place->kept());
+    finish(&*place, child, dumps, failed);
+    found = report_run(dumps, failed, child, command, &*selection, place->kept());
   } catch (const std::exception& error) {  // FileError, or no memory for the report
     log::failure(error);
   }

@@ -81,6 +81,7 @@ std::vector<std::string> reasons_not_known(const Report& report) {
                       " not recorded: " + not_recorded_text(report.audit.not_recorded.front()) +
                       (report.audit.not_recorded.size() > 1 ? ", ..." : ""));
   if (!report.missing_ranks.empty()) reasons.push_back(report.missing_ranks);
+  for (const std::string& reason : report.not_joined) reasons.push_back(printable(reason));
   return reasons;
 }
 

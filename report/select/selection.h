@@ -29,6 +29,8 @@ struct SelectionOptions {
   std::vector<std::string> suppression_files() const;
   // All files that are read: suppressions and the baseline.
   std::vector<std::string> files() const;
+  // Whether there is a baseline, read or written.
+  bool compares() const { return !baseline.empty() || !write_baseline.empty(); }
 };
 
 // Not thread-safe.
