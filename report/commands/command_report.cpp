@@ -53,29 +53,34 @@ int run_report(const ReportCommand& command) try {
     unreadable = unreadable || !of_folder;
   }
   add_left_out(left_out, &reports);
+  require_complete(command.output, &reports);
+  tell_lives_on(command.output, runs.lives_on(), &reports);
   for (const std::string& failure : runs.failures()) {
     if (!reports.empty()) reports.front().notes.push_back(failure);
   }
   if (reports.empty()) log::warning("no CUDA call was seen: the run left no dump");
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
     selection.apply(command.output.load.judge.strict, &reports);
+    OutputOptions output = command.output;
+    output.shown.nothing_known = unreadable || (reports.empty() && !runs.failures().empty());
     const int written = command.suggest_suppressions
                             ? write_output(command.output, DefaultStream::kStdout,
                                            [&](const Terminal&, std::ostream& out) {
                                              out << suggest_suppressions(reports, command.output.load.judge.strict);
                                            })
-                            : write_reports(reports, command.output, DefaultStream::kStdout, true);
+                            : write_reports(reports, output, DefaultStream::kStdout, true);
     if (written != kExitFine) return written;
   }
   // A baseline without the unreadable dumps would make their leaks new tomorrow.
   if (unreadable) return kExitUnreadable;
-  selection.write(command.output.load.judge.strict, reports);
+  const bool written = selection.write(command.output.load.judge.strict, reports);
   const int found = gate_result(reports, command.output);
   if (found != kExitFine) return found;
   if (judged && !runs.failures().empty()) {
     for (const std::string& failure : runs.failures()) log::error(failure);
     return kExitNotKnown;
   }
+  if (!written) return kExitNotKnown;
   bool hooked = reports.empty();
   for (const Report& report : reports) hooked = hooked || report.hook_called;
   return hooked ? kExitFine : kExitNotKnown;

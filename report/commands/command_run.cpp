@@ -52,6 +52,8 @@ struct RunCommand {
   bool keep = false;
   bool paused = false;
   bool require_cuda = false;
+  std::string wait;
+  double wait_seconds = 0;
   std::string out;
   std::optional<unsigned> depth;  // frames per stack; empty: the library's default
   std::string log;
@@ -62,6 +64,16 @@ struct RunCommand {
   OutputOptions output;
   SelectionOptions selection;
 };
+
+// "30", "30s", "5m", "1h"
+std::optional<double> seconds_of(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (end == text.c_str() || factor == 0 || !(number >= 0 && number * factor <= 1e7)) return std::nullopt;
+  return number * factor;
+}
 
 std::string absolute_path(const std::string& path) {
   return path.empty() ? "" : std::filesystem::absolute(path).lexically_normal().string();
@@ -106,25 +118,64 @@ void forget_dumps(std::vector<Report>* reports) {
   }
 }
 
-std::vector<Report> reports_of(const std::vector<UntoldStart>& untold) {
+std::string deed_of(const UntoldStart& start) {
+  switch (start.what) {
+    case Untold::kElsewhere:
+      return "recorded in a root directory or with mounts of its own: its dump is not here";
+    case Untold::kUnseen:
+      return "has loaded the driver without libculprit.so, so that none of its calls was seen: LD_PRELOAD was dropped "
+             "(su, sudo, env -i), or the library is not there (a container), or the program is static";
+    case Untold::kNotReadable:
+      return "is another user's and could not be looked at: it is not known whether it called CUDA";
+    case Untold::kRunsOn:
+      return "runs on after the command: it has loaded the driver, and records nothing so far";
+    case Untold::kRecordsOn:
+      return "runs on after the command: memory that it has, and that it will allocate, is not judged (--wait 30s)";
+    case Untold::kFailed:
+      break;
+  }
+  return {};
+}
+
+// `dumps`: that were found. A process that recorded is known, though this one may not look at it.
+std::vector<Report> reports_of(const std::vector<UntoldStart>& untold, const std::vector<std::string>& dumps) {
+  std::set<std::pair<std::uint32_t, std::uint64_t>> recorded;
+  for (const std::string& dump : dumps) {
+    if (const std::optional<format::Header> header = header_of_dump(dump))
+      recorded.emplace(header->pid, header->start_time_ticks);
+  }
   std::vector<Report> reports;
   for (const UntoldStart& start : untold) {
-    if (start.error == 0) {
-      reports.push_back(report_of_deed(
-          start.pid, start.program, "runs on after the command: it has loaded the driver, and records nothing so far"));
-    } else if (start.error == format::kUntoldRecording) {
-      reports.push_back(report_of_deed(start.pid, start.program,
-                                       "recorded in a root directory or with mounts of its own: its dump is not here"));
-    } else {
-      reports.push_back(report_without_dump(start.pid, start.program, reason_without_dump(start.error, "")));
-    }
+    if (start.what == Untold::kNotReadable &&
+        recorded.count({static_cast<std::uint32_t>(start.pid), start.start_ticks}) != 0)
+      continue;
+    const std::string deed = deed_of(start);
+    reports.push_back(deed.empty() ? report_without_dump(start.pid, start.program, reason_without_dump(start.error, ""))
+                                   : report_of_deed(start.pid, start.program, deed));
   }
   return reports;
 }
 
+// "2 processes went on after the command, without CUDA so far: sleep, sh"
+std::string lives_on_text(const std::vector<std::string>& programs) {
+  constexpr std::size_t kNamed = 4;
+  if (programs.empty()) return {};
+  std::string text =
+      plural(programs.size(), "process", "processes") + " went on after the command, without CUDA so far: ";
+  for (std::size_t i = 0; i < programs.size() && i < kNamed; ++i) text += (i == 0 ? "" : ", ") + programs[i];
+  return text + (programs.size() > kNamed ? ", ..." : "");
+}
+
+// How long processes that outlive the command are waited for. Python's resource tracker and fork server end a moment
+// after it.
+std::chrono::milliseconds wait_of(const RunCommand& command) {
+  constexpr std::chrono::milliseconds kGrace{1000};
+  return std::max(kGrace, std::chrono::milliseconds(static_cast<std::int64_t>(command.wait_seconds * 1000)));
+}
+
 // The report's part of the exit code; `failed`: the processes that could not record.
-int report_run(const std::vector<std::string>& paths, const std::vector<Report>& failed, const ChildResult& child,
-               const RunCommand& command, Selection* selection, bool kept) {
+int report_run(const std::vector<std::string>& paths, const std::vector<Report>& failed, const std::string& lives_on,
+               const ChildResult& child, const RunCommand& command, Selection* selection, bool kept) {
   check_output_file(command.output.output, paths);
   LoadOptions options = command.output.load;
   options.machine.child = end_of(child);
@@ -134,6 +185,8 @@ int report_run(const std::vector<std::string>& paths, const std::vector<Report>&
   if (!kept) forget_dumps(&reports);
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(!is_a_rank(), &reports);
+  require_complete(command.output, &reports);
+  if (!lives_on.empty()) tell_lives_on(command.output, {lives_on}, &reports);
   selection->apply(command.output.load.judge.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
@@ -157,13 +210,16 @@ int report_run(const std::vector<std::string>& paths, const std::vector<Report>&
   }
   // With JSON or an output file a report is always written, even if there is nothing in it.
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
-    const int written = write_reports(reports, command.output, DefaultStream::kStderr, kept);
+    OutputOptions output = command.output;
+    output.shown.nothing_known = loaded.unreadable || (command.require_cuda && reports.empty());
+    const int written = write_reports(reports, output, DefaultStream::kStderr, kept);
     if (written != kExitFine) return written;
   }
   if (loaded.unreadable) return kExitUnreadable;
-  selection->write(command.output.load.judge.strict, reports);
+  const bool baseline_written = selection->write(command.output.load.judge.strict, reports);
   const int found = gate_result(reports, command.output);
   if (found != kExitFine) return found;
+  if (!baseline_written) return kExitNotKnown;
   if (reports.empty()) return command.require_cuda ? kExitNotKnown : kExitFine;
   for (const Report& report : reports) {
     if (report.hook_called) return kExitFine;
@@ -192,6 +248,7 @@ class RunPlace {
     write_run_file(fixed_folder_of(pattern_), record_);
   }
   const std::string& pattern() const { return pattern_; }
+  void set_lives_on(const std::string& sentence) { record_.lives_on = sentence; }
   RunOfDumps run() const { return {record_.start_realtime_ns, record_.id}; }
   // Writes what is known of the run beside its dumps. Throws FileError.
   void finish(const ChildResult& child, const std::vector<std::string>& dumps,
@@ -305,12 +362,15 @@ int run_program(const RunCommand& command) {
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {
-    std::vector<Report> failed = reports_of(untold->finish());
+    const std::vector<UntoldStart> found_processes = untold->finish(wait_of(command));
+    const std::string lives_on = lives_on_text(untold->others());
     dumps = find_dumps(place->pattern(), place->run());
+    std::vector<Report> failed = reports_of(found_processes, dumps);
     std::vector<Report> told = place->run_starts().reports(dumps);
     std::move(told.begin(), told.end(), std::back_inserter(failed));
+    place->set_lives_on(lives_on);
     finish(&*place, child, dumps, failed);
-    found = report_run(dumps, failed, child, command, &*selection, place->kept());
+    found = report_run(dumps, failed, lives_on, child, command, &*selection, place->kept());
   } catch (const std::exception& error) {  // FileError, or no memory for the report
     log::failure(error);
   }
@@ -351,6 +411,17 @@ Action declare_run(OptionList* options) {
                "Record nothing until `culprit start PID` or signal USR2 (CULPRIT_SIGNAL) switches recording on");
   options->add("--require-cuda", &command->require_cuda,
                "Exit with 4 when no CUDA call was seen, so that a gate cannot pass without having seen anything");
+  options
+      ->add(
+          "--wait", &command->wait,
+          "Wait so long for processes that go on after the command, and report when they have ended: 30s, 5m (default: "
+          "1s)")
+      .checked_by([command](const std::string& text) {
+        const std::optional<double> seconds = seconds_of(text);
+        if (seconds) command->wait_seconds = *seconds;
+        return seconds ? std::string() : short_word(text) + ": a time is needed, for example 30s or 5m";
+      })
+      .type("TIME");
   options->add("--no-framework-caches", &command->no_framework_caches, framework_cache_help());
   options->add("--torch-history", &command->torch_history,
                "Let PyTorch record the Python line of each tensor, for what its cache holds (needs the Python package "

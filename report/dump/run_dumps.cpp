@@ -167,7 +167,7 @@ std::vector<std::string> dumps_of_run(const std::string& pattern, const RunOfDum
   std::vector<std::pair<std::uint64_t, std::string>> found;
   for (const std::string& variant : {pattern, without_empty_folders(pattern)}) {
     ::glob_t matches = {};
-    const int problem = ::glob(glob_of(variant).c_str(), 0, nullptr, &matches);
+    const int problem = ::glob(glob_of(variant).c_str(), GLOB_PERIOD, nullptr, &matches);
     if (problem == GLOB_NOSPACE) throw std::bad_alloc();
     if (problem == 0) {
       for (std::size_t i = 0; i < matches.gl_pathc; ++i) {

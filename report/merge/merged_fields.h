@@ -414,6 +414,7 @@ void fields(Archive& archive, RunRecord* run) {
   archive("problem", &run->problem);
   archive("ended", &run->ended);
   archive("failure", &run->failure);
+  archive("lives_on", &run->lives_on);
   archive("whole_job", &run->whole_job);
   archive("dumps", &run->dumps);
   archive("without_dump", &run->without_dump);
@@ -425,6 +426,7 @@ void fields(Archive& archive, Report* report) {
   archive("processes", &report->job);
   archive("hook_called", &report->hook_called);
   archive("unseen", &report->unseen);
+  archive("partly_recorded", &report->partly_recorded);
   archive("runs", &report->runs);
   archive("not_joined", &report->not_joined);
   archive("audit", &report->audit);

@@ -248,6 +248,7 @@ void ReportMerger::add_head(const Report& report) {
   if (report.since_mark_ns)
     report_.since_mark_ns = std::min(report_.since_mark_ns.value_or(~0ULL), *report.since_mark_ns);
   notes_.insert(report.notes.begin(), report.notes.end());
+  report_.partly_recorded += report.partly_recorded;
   if (report.recording.off || !report.recording.spans.empty()) {
     notes_.insert("recording was off for a time in some of the processes: their allocations of that time are missing");
   }

@@ -75,6 +75,7 @@ Json json_of(const RunRecord& run) {
                                     {"reason", process.reason},
                                     {"tells_deed", process.tells_deed}});
   }
+  json["lives_on"] = run.lives_on.empty() ? Json() : Json(run.lives_on);
   return json;
 }
 
@@ -108,6 +109,7 @@ RunRecord read_run_file(const std::string& path, const std::string& id) {
     for (const Input& word : *command) run.command.push_back(word.is_string() ? word.get<std::string>() : "");
   }
   run.failure = text_of(json, "failure");
+  run.lives_on = text_of(json, "lives_on");
   if (!run.ended) return run;
   const auto end = json.find("end");
   if (end == json.end()) throw FileError(damaged);

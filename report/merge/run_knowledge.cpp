@@ -225,6 +225,14 @@ void RunKnowledge::store_in(Report* merged) const {
   }
 }
 
+std::vector<std::string> RunKnowledge::lives_on() const {
+  std::vector<std::string> sentences;
+  for (const auto& [id, run] : runs_) {
+    if (!run.lives_on.empty()) sentences.push_back(run.lives_on);
+  }
+  return sentences;
+}
+
 std::vector<std::string> RunKnowledge::failures() const {
   std::vector<std::string> sentences;
   for (const auto& [id, run] : runs_) {

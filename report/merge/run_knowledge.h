@@ -33,6 +33,9 @@ class RunKnowledge {
   // For a merged file, which is joined when it is read.
   void store_in(Report* merged) const;
 
+  // Processes that went on after the commands: sentences.
+  std::vector<std::string> lives_on() const;
+
   // How the commands failed: sentences. An exit code that `culprit run` had is not lost.
   std::vector<std::string> failures() const;
 

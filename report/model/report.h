@@ -33,6 +33,7 @@ struct Report {
   std::vector<UnseenUser> unseen;
   Audit audit;
   std::string missing_ranks;            // the ranks of the job without a dump, as a sentence; empty: none
+  std::uint64_t partly_recorded = 0;    // processes that switched recording off and on, or never on again
   std::vector<RunRecord> runs;          // only of a merged report: the runs of its processes, by id
   std::vector<std::string> not_joined;  // sentences: what may be missing beside the processes of the report
 #define COUNTER_REPORT(name) std::uint64_t name = 0;

@@ -37,6 +37,7 @@ struct RunRecord {
   std::string failure;  // "ended with exit code 3": how the command failed; empty: it did not
   std::vector<DumpOfRun> dumps;
   std::vector<ProcessWithoutDump> without_dump;
+  std::string lives_on;  // a sentence: processes without CUDA that went on after the command; empty: none did
 };
 
 }  // namespace culprit::report

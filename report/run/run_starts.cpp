@@ -93,6 +93,13 @@ std::vector<Report> RunStartsFile::reports(const std::vector<std::string>& dumps
   add_rest(socket_.more(), "could not make a dump, or recorded where the run does not see it");
   add_rest(starts->recording > found ? starts->recording - found : 0,
            "recorded, but the dump was not found: it was removed, or CULPRIT_OUT was changed");
+  const std::string waiting = plural(starts->waiting, "process", "processes");
+  if (starts->waiting != 0) {
+    reports.push_back(report_without_dump(
+        0, waiting,
+        waiting + " called CUDA while recording was off (--paused, CULPRIT_START=signal, culprit_stop), and " +
+            (starts->waiting == 1 ? "it" : "they") + " never switched it on"));
+  }
   return reports;
 }
 

@@ -210,6 +210,52 @@ TEST_CASE("what a folder has besides readable dumps is named", "[runs]") {
   }
 }
 
+TEST_CASE("one line serves one process and many: summary.verdict", "[runs]") {
+  const std::string clean = program("free_null"), leaks = program("driver_leak_one");
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {clean, "clean"},
+      {leaks, "leaks"},
+      {"true", "clean"},
+      {clean + "; " + clean, "clean"},
+      {clean + "; " + leaks, "leaks"},
+      {leaks + "; " + with_one_that_has_no_dump(), "not-known"}};
+  for (const auto& [line, verdict] : rows) {
+    INFO(line);
+    const TemporaryFolder folder;
+    const std::string file = folder.file("report.json");
+    culprit_run({"-o", file, "--out", folder.file("%q{LONG}%p.dump")}, shell(line));
+    const nlohmann::json json = nlohmann::json::parse(file_text(file));
+    CHECK(json.at("summary").at("verdict") == verdict);
+    const std::uint64_t bytes = json.at("summary").at("leaked_bytes");
+    CHECK(bytes == (contains(line, leaks) && verdict != "clean" ? 11001 : 0));
+  }
+  const TemporaryFolder failed;
+  const std::string file = failed.file("report.json");
+  culprit_run({"-o", file, "--require-cuda"}, {"/bin/true"});
+  CHECK(nlohmann::json::parse(file_text(file)).at("summary").at("verdict") == "not-known");
+}
+
+TEST_CASE("a run that is not known replaces no baseline", "[runs]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("known.json");
+  const std::string out = folder.file("dumps/%q{LONG}%p.dump");
+  REQUIRE(culprit_run({"--write-baseline", file}, {"driver_leak_one"}).exit_code == 0);
+  std::string text = file_text(file);
+  const std::string empty = "\"comment\": \"\"";
+  REQUIRE(contains(text, empty));
+  text.replace(text.rfind(empty), empty.size(), "\"comment\": \"kept\"");
+  std::ofstream(file) << text;
+  const Run run = culprit_run({"--write-baseline", file, "--out", out}, shell(with_one_that_has_no_dump()));
+  CHECK(run.exit_code == 4);
+  CHECK(has(run.err, "was not replaced"));
+  CHECK(file_text(file) == text);
+  CHECK(run_culprit({"report", folder.file("dumps"), "--write-baseline", file}).exit_code == 4);
+  CHECK(file_text(file) == text);
+  // A complete run replaces it, and keeps the comment.
+  CHECK(culprit_run({"--write-baseline", file}, {"driver_leak_one"}).exit_code == 0);
+  CHECK(has(file_text(file), "kept"));
+}
+
 TEST_CASE("files beside a dump are no dumps", "[runs]") {
   const Run good = run_preloaded("free_null");
   const TemporaryFolder folder;
