@@ -120,9 +120,6 @@ void add_output_options(OptionList* list, OutputOptions* options, const std::vec
       .one_of({"leaks", "new", "errors", "resources", "live-cached", "none"})
       .comma_separated()
       .type("WHAT");
-  list->add("--require-complete", &options->require_complete,
-            "Exit with 4 when a part of the run was not recorded: recording was switched off for a time, or a process "
-            "goes on after the command, though without CUDA so far");
   list->add("--error-exitcode", &options->error_exit_code,
             "Exit with N instead of 1; without --fail-on: for leaks and errors")
       .in_range(1, 255)
@@ -142,6 +139,9 @@ void add_job_options(OptionList* list, OutputOptions* options) {
   list->add(
           "--no-merge", [options] { options->job.merge = Merge::kNever; }, "Report each process separately")
       .excludes("--merge");
+  list->add("--require-complete", &options->require_complete,
+            "Exit with 4 when a part of the run was not recorded: recording was switched off for a time, or a process "
+            "goes on after the command, though without CUDA so far");
   add_jobs_option(list, options);
 }
 

@@ -43,7 +43,7 @@ void add_symbol_options(OptionList* list, OutputOptions* options);
 // Declares --jobs, for a command that reads many dumps.
 void add_jobs_option(OptionList* list, OutputOptions* options);
 
-// Declares --merge, --no-merge and --jobs, for a command that reads many dumps.
+// Declares --merge, --no-merge, --jobs and --require-complete, for a command that reads many dumps.
 void add_job_options(OptionList* list, OutputOptions* options);
 
 // The options for writing reports: options.shown, completed from the others and from where the report goes.
