@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "report/base/cut_off_files.h"
 #include "report/base/exit_codes.h"
 #include "report/base/failure.h"
 #include "report/base/inherited_signals.h"
@@ -127,10 +128,14 @@ int run_culprit(std::vector<std::string> arguments, PrintableStream* out, Printa
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   ignore_file_size_signal();
+  watch_for_cut_off_files();
   try {
     PrintableStream out(std::cout, ::isatty(STDOUT_FILENO) == 1);
     PrintableStream messages(std::cerr, ::isatty(STDERR_FILENO) == 1);
-    return after_output(run_culprit({argv + 1, argv + argc}, &out, &messages));
+    const int code = after_output(run_culprit({argv + 1, argv + argc}, &out, &messages));
+    if (!has_cut_off_files()) return code;
+    log::error("a file was cut off while it was read, so that names in the report may be wrong: repeat the command");
+    return code == kExitFine || code == kExitNotKnown ? kExitUnreadable : code;
   } catch (const std::exception& error) {
     log::failure(error);
   }

@@ -287,30 +287,31 @@ bool stderr_takes_text() {
   return ready == 1 && waited.revents == POLLOUT;
 }
 
-// A write without a reader leaves a pending SIGPIPE for this thread, which blocks it. Removes that signal, unless one
-// of the program's own was pending already.
-class NoPipeSignal {
+// A write without a reader leaves a pending SIGPIPE for this thread, and one to a file of the largest size (ulimit -f)
+// a SIGXFSZ; this thread blocks both. Removes them, unless the program blocks them itself: its own may be pending.
+class NoSignalOfWrite {
  public:
-  NoPipeSignal() {
-    system_call(SYS_rt_sigprocmask, SIG_BLOCK, &kPipe, &before_, sizeof(kPipe));
-    blocked_before_ = (before_ & kPipe) != 0;
-  }
-  ~NoPipeSignal() {
-    if (broken_ && !blocked_before_) {
+  NoSignalOfWrite() { system_call(SYS_rt_sigprocmask, SIG_BLOCK, &kBoth, &before_, sizeof(kBoth)); }
+  ~NoSignalOfWrite() {
+    const std::uint64_t ours = raised_ & ~before_;
+    if (ours != 0) {
       const struct timespec now = {0, 0};
-      system_call(SYS_rt_sigtimedwait, &kPipe, nullptr, &now, sizeof(kPipe));
+      system_call(SYS_rt_sigtimedwait, &ours, nullptr, &now, sizeof(ours));
     }
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof(before_));
   }
-  NoPipeSignal(const NoPipeSignal&) = delete;
-  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
-  void note_broken() { broken_ = true; }
+  NoSignalOfWrite(const NoSignalOfWrite&) = delete;
+  NoSignalOfWrite& operator=(const NoSignalOfWrite&) = delete;
+  // `error`: of the write.
+  void note(long error) {
+    if (error == -EPIPE) raised_ = mask_of(SIGPIPE);
+    if (error == -EFBIG) raised_ = mask_of(SIGXFSZ);
+  }
 
  private:
-  static constexpr std::uint64_t kPipe = 1ULL << (SIGPIPE - 1);
+  static constexpr std::uint64_t kBoth = mask_of(SIGPIPE) | mask_of(SIGXFSZ);
   std::uint64_t before_ = 0;
-  bool blocked_before_ = false;
-  bool broken_ = false;
+  std::uint64_t raised_ = 0;
 };
 
 }  // namespace
@@ -320,11 +321,15 @@ void remember_stderr() { had_stderr = os.identify(STDERR_FILENO, &stderr_at_load
 void write_stderr(const char* text, std::size_t bytes) {
   FileId now;
   if (!had_stderr || os.identify(STDERR_FILENO, &now) != 0 || !now.same_file(stderr_at_load)) return;
-  NoPipeSignal guard;
+  // Not even a signal that the program blocks is left behind, where that can be known before.
+  const bool regular = (now.mode & S_IFMT) == S_IFREG;
+  const std::uint64_t limit = regular ? os.limit(RLIMIT_FSIZE) : ~std::uint64_t{0};
+  if (limit != ~std::uint64_t{0} && now.bytes + bytes > limit) return;
+  NoSignalOfWrite guard;
   while (bytes > 0 && stderr_takes_text()) {
     long count = system_call(SYS_write, STDERR_FILENO, text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
     if (count == -EINTR) continue;
-    if (count == -EPIPE) guard.note_broken();
+    guard.note(count);
     if (count <= 0) return;
     text += count;
     bytes -= static_cast<std::size_t>(count);

@@ -97,7 +97,7 @@ enum AttachFlags : std::uint32_t {
   kAttachUnfinished = 2,  // live: the attach has not come to AttachStep::kEnd: nothing is recorded
 };
 
-constexpr std::uint64_t kUsedHeaderBytes = 560;  // the offset of Header::reserved1
+constexpr std::uint64_t kUsedHeaderBytes = 600;  // the offset of Header::reserved1
 
 struct Header {
   char magic[8];
@@ -183,6 +183,7 @@ struct Header {
   std::uint32_t reserved3;
   std::uint64_t audit_end_ns;             // live: with AuditState::kEnded
   std::uint64_t attach_unsearched_bytes;  // of memory that may hold addresses of the driver
+  char run_id[40];                        // of the `culprit run` that started the process: CULPRIT_RUN_ID; empty: none
   std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

@@ -42,7 +42,7 @@ struct RunStarts {
   std::uint32_t version;
   std::uint32_t recording;  // processes that made their dump
   std::uint32_t failed;     // processes that could not, also those beyond kEntries
-  std::uint32_t reserved;
+  std::uint32_t waiting;    // processes that called CUDA while recording was off, and have not recorded since
   FailedStart entries[kEntries];
 };
 

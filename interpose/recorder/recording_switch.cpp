@@ -17,6 +17,7 @@
 #include "interpose/format/signal_names.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/run_starts.h"
 #include "interpose/recorder/variables.h"
 
 namespace culprit {
@@ -150,7 +151,9 @@ bool recording_wanted() {
   decide_start();
   if (CULPRIT_LIKELY(switched_off.load(std::memory_order_acquire) == 0)) return true;
   note_sign_of_cuda();
-  return switched_off.load(std::memory_order_acquire) == 0;
+  if (switched_off.load(std::memory_order_acquire) == 0) return true;
+  if (process_if_recording() == nullptr) note_waiting();
+  return false;
 }
 
 void begin_late() { late.store(1, std::memory_order_release); }

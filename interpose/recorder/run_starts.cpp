@@ -5,18 +5,23 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
 #include "interpose/base/descriptors.h"
+#include "interpose/base/keep_errno.h"
 #include "interpose/base/os.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/process_names.h"
 #include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/format/run_starts.h"
+#include "interpose/recorder/variables.h"
 
 namespace culprit {
 
@@ -42,9 +47,10 @@ void note_failure(RunStarts* starts, int pid, int error, const char* path) {
   store_release(&starts->entries[index].pid, pid);
 }
 
-// Returns false when the file cannot be reached.
-bool store_in_file(const Options& options, int pid, int error, const char* path) {
-  const OpenedFile file = open_high(options.run_starts, O_RDWR | O_NOFOLLOW, 0);
+// Calls work(starts). Returns false when the file cannot be reached.
+template <typename Work>
+bool change_file(const char* name, Work work) {
+  const OpenedFile file = open_high(name, O_RDWR | O_NOFOLLOW, 0);
   if (file.fd < 0) return false;
   FileId id;
   RunStarts* starts = nullptr;
@@ -56,13 +62,22 @@ bool store_in_file(const Options& options, int pid, int error, const char* path)
   os.close_file(file.fd);
   if (starts == nullptr) return false;
   const bool same_version = starts->version == format::kRunStartsVersion;
-  if (same_version && error == 0) {
-    __atomic_fetch_add(&starts->recording, 1, __ATOMIC_RELAXED);
-  } else if (same_version) {
-    note_failure(starts, pid, error, path);
-  }
+  if (same_version) work(starts);
   os.unmap(starts, sizeof(RunStarts));
   return same_version;
+}
+
+std::atomic<int> waits;  // this process is counted in RunStarts::waiting; a fork child of it is not counted again
+
+bool store_in_file(const Options& options, int pid, int error, const char* path) {
+  return change_file(options.run_starts, [&](RunStarts* starts) {
+    if (waits.exchange(0) != 0) __atomic_fetch_sub(&starts->waiting, 1, __ATOMIC_RELAXED);
+    if (error == 0) {
+      __atomic_fetch_add(&starts->recording, 1, __ATOMIC_RELAXED);
+    } else {
+      note_failure(starts, pid, error, path);
+    }
+  });
 }
 
 // The parts of the variable; see format/run_starts.h.
@@ -118,6 +133,17 @@ void note_run_start(const Options& options, int pid, int error, const char* path
       !send_message(options, pid, error, path))
     state = error != 0 ? error : format::kUntoldRecording;
   __atomic_store_n(&culprit_api_start_state, state, __ATOMIC_RELEASE);
+}
+
+void note_waiting() {
+  if (CULPRIT_LIKELY(waits.load(std::memory_order_relaxed) != 0) || waits.exchange(1) != 0) return;
+  KeepErrno keep;
+  on_own_stack([] {
+    const Variables variables;
+    const char* name = variables.value("CULPRIT_RUN_STARTS");
+    if (name == nullptr) return;
+    change_file(name, [](RunStarts* starts) { __atomic_fetch_add(&starts->waiting, 1, __ATOMIC_RELAXED); });
+  });
 }
 
 bool is_in_folder_of_run(const Options& options, const char* path) {

@@ -11,6 +11,10 @@ namespace culprit {
 // file. Thread- and signal-safe. On the tracker's own stack only.
 void note_run_start(const Options& options, int pid, int error, const char* path);
 
+// Counts this process as one that waits for recording to be switched on, until note_run_start(). Does nothing without
+// the file, and the second time. Thread- and signal-safe.
+void note_waiting();
+
 // Whether the dump's `path` is in the folder that `culprit run` made for this run, and removes at its end: it must not
 // be made again, nor in another root directory.
 bool is_in_folder_of_run(const Options& options, const char* path);

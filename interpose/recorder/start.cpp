@@ -45,6 +45,7 @@ void describe_process(Process& process, const Variables& variables, bool called)
   if (began_ns != 0 && boot_ns > began_ns) header->process_age_ns = boot_ns - began_ns;
   boot_id(header->boot_id, sizeof(header->boot_id));
   host_name(header->host, sizeof(header->host));
+  copy_text(header->run_id, sizeof(header->run_id), process.options.run_id);
 
   char text[16384];
   const std::size_t length = program_path(text, sizeof(text));

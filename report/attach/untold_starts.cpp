@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <optional>
 #include <thread>
@@ -13,7 +14,6 @@
 #include "report/base/descriptor.h"
 #include "report/base/log.h"
 #include "report/cuda/library_names.h"
-#include "report/proc/proc_facts.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
@@ -41,16 +41,18 @@ bool has_mark(const ProcessFolder& process, const std::string& mark) {
 struct Mapped {
   RemoteModule library;
   bool has_driver = false;
+  bool is_readable = false;
 };
 
 Mapped mapped_in(const ProcessFolder& process) {
   Mapped mapped;
-  process.for_each_mapping([&](const MappedRange& range) {
+  const int error = process.for_each_mapping([&](const MappedRange& range) {
     if (range.offset != 0) return;
     if (mapped.library.path.empty() && names_library(range.path, "libculprit.so"))
       mapped.library = {range.path, process.mapped_file(range), range.begin};
     mapped.has_driver = mapped.has_driver || names_library(range.path, kDriverLibrary);
   });
+  mapped.is_readable = error != EACCES && error != EPERM;
   return mapped;
 }
 
@@ -72,27 +74,58 @@ std::optional<std::int32_t> start_state(const ProcessFolder& process, const Remo
 
 }  // namespace
 
+void UntoldStarts::look_at(const ProcessFolder& process, int pid, const ProcessStat& stat, bool at_end) {
+  const Mapped mapped = mapped_in(process);
+  const std::int32_t state = mapped.library.path.empty() ? 0 : start_state(process, mapped.library).value_or(0);
+  const std::string program = process.link("exe");
+  UntoldStart start = {pid, stat.start_ticks, program.empty() ? stat.name : program, Untold::kFailed, 0};
+  bool is_news = true;
+  if (!mapped.is_readable) {
+    start.what = Untold::kNotReadable;
+  } else if (mapped.library.path.empty() && mapped.has_driver) {
+    start.what = Untold::kUnseen;
+  } else if (state == format::kUntoldRecording) {
+    start.what = Untold::kElsewhere;
+  } else if (state != 0 && state != format::kStartTold) {
+    start.error = state;
+  } else if (at_end && state == format::kStartTold) {
+    start.what = Untold::kRecordsOn;
+  } else if (at_end && mapped.has_driver) {
+    start.what = Untold::kRunsOn;
+  } else {
+    is_news = false;
+    if (at_end) others_.push_back(start.program);
+  }
+  if (is_news) found_[{pid, stat.start_ticks}] = std::move(start);
+}
+
 bool UntoldStarts::look_at_all(bool at_end) {
-  bool any_may_call = false;
+  const int own = ::getpid();
+  std::map<int, ProcessStat> all;
   for_each_entry(kProc, [&](const char* name) {
     const std::optional<std::uint32_t> pid = whole_number(name);
-    if (!pid || *pid == static_cast<std::uint32_t>(::getpid())) return;
-    const ProcessFolder process(kProc, *pid);
-    if (!has_mark(process, mark_)) return;
-    const std::optional<ProcessStat> stat = process.stat();
-    if (!stat || stat->has_ended()) return;
-    const Mapped mapped = mapped_in(process);
-    if (mapped.library.path.empty()) return;
-    const std::int32_t state = start_state(process, mapped.library).value_or(0);
-    const bool is_untold = state != 0 && state != format::kStartTold;
-    const bool may_call = at_end && state == 0 && mapped.has_driver && dump_of_process(kProc, *pid).empty();
-    if (!is_untold && !may_call) return;
-    any_may_call = any_may_call || may_call;
-    const std::string program = process.link("exe");
-    found_[{static_cast<int>(*pid), stat->start_ticks}] = {static_cast<int>(*pid),
-                                                           program.empty() ? stat->name : program, state};
+    if (!pid || static_cast<int>(*pid) == own) return;
+    const std::optional<ProcessStat> stat = ProcessFolder(kProc, *pid).stat();
+    if (stat && !stat->kernel_thread) all.emplace(static_cast<int>(*pid), *stat);
   });
-  return any_may_call;
+  const std::string own_path = own_program();
+  bool any = false;
+  // A parent has mostly a lower number than its children; otherwise the next look knows them.
+  for (const auto& [pid, stat] : all) {
+    const ProcessFolder process(kProc, static_cast<std::uint64_t>(pid));
+    const auto parent = all.find(static_cast<int>(stat.parent));
+    bool is_of_run = of_run_.count({pid, stat.start_ticks}) != 0 ||
+                     (parent != all.end() && of_run_.count({parent->first, parent->second.start_ticks}) != 0) ||
+                     has_mark(process, mark_);
+    // A copy of this process asks NVML.
+    if (!is_of_run && static_cast<int>(stat.parent) == own) is_of_run = process.link("exe") != own_path;
+    if (!is_of_run) continue;
+    of_run_.insert({pid, stat.start_ticks});
+    if (stat.has_ended()) continue;
+    any = true;
+    look_at(process, pid, stat, at_end);
+  }
+  return any;
 }
 
 void UntoldStarts::look() {
@@ -103,15 +136,16 @@ void UntoldStarts::look() {
   next_ = std::chrono::steady_clock::now() + std::max<std::chrono::nanoseconds>(kPause, took * kShare);
 }
 
-std::vector<UntoldStart> UntoldStarts::finish() {
+std::vector<UntoldStart> UntoldStarts::finish(std::chrono::milliseconds wait) {
   // Processes that end with the command need some time for it.
-  const std::map<std::pair<int, std::uint64_t>, UntoldStart> before = found_;
-  constexpr int kTurns = 6;
+  const std::map<Key, UntoldStart> before = found_;
   constexpr std::chrono::milliseconds kTurn{50};
-  for (int turn = 0; turn <= kTurns; ++turn) {
-    if (turn != 0) std::this_thread::sleep_for(kTurn);
+  const auto end = std::chrono::steady_clock::now() + wait;
+  while (true) {
     found_ = before;
-    if (!look_at_all(true)) break;
+    others_.clear();
+    if (!look_at_all(true) || std::chrono::steady_clock::now() >= end) break;
+    std::this_thread::sleep_for(kTurn);
   }
   std::vector<UntoldStart> all;
   all.reserve(found_.size());

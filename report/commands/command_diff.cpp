@@ -28,16 +28,16 @@ struct DiffCommand {
 int run_diff(const DiffCommand& command) try {
   check_output_file(command.output.output, {command.before, command.now});
   const Growth allowed = parse_growth(command.allow_growth).value_or(Growth());
-  const Diff diff = diff_of(read_leak_list(command.before, command.output.load),
-                            read_leak_list(command.now, command.output.load), allowed);
+  const int code = command.output.error_exit_code;
+  const bool asked = command.output.fail_on.empty() ? code != 0 : command.output.fail_on.front() == "new";
+  const Diff diff = diff_of(read_leak_list(command.before, command.output.load, asked),
+                            read_leak_list(command.now, command.output.load, asked), allowed);
   const int written =
       write_output(command.output, DefaultStream::kStdout, [&](const Terminal& terminal, std::ostream& out) {
         find_format(command.output.format)->write_diff(diff, render_options(command.output, terminal), out);
       });
   if (written != kExitFine) return written;
   const bool worse = !diff.with(Change::kNew).empty() || !diff.with(Change::kGrown).empty();
-  const int code = command.output.error_exit_code;
-  const bool asked = command.output.fail_on.empty() ? code != 0 : command.output.fail_on.front() == "new";
   if (worse && asked) return code != 0 ? code : kExitFound;
   // The old run may lack leaks, too: then a leak that it had counts as new, which fails above.
   return asked && !diff.now.not_known.empty() ? kExitNotKnown : kExitFine;

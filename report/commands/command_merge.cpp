@@ -8,9 +8,10 @@
 #include "report/base/output_file.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
-#include "report/dump/run_dumps.h"
+#include "report/dump/named_dumps.h"
 #include "report/merge/load_many.h"
 #include "report/merge/merged_file.h"
+#include "report/merge/run_knowledge.h"
 #include "report/render/formats.h"
 
 namespace culprit::report {
@@ -24,13 +25,19 @@ struct MergeCommand {
 // Writes the output only if every input could be read.
 int run_merge(const MergeCommand& command) try {
   const OutputOptions& options = command.output;
-  const std::vector<std::string> dumps = with_dumps_of_folders(command.dumps);
-  check_output_file(options.output, dumps);
-  const LoadedReports loaded = load_many(dumps, options.load, {Merge::kAlways, options.job.jobs});
+  const NamedDumps named = named_dumps(command.dumps);
+  check_output_file(options.output, named.paths);
+  const RunKnowledge runs(named);
+  LoadOptions load = options.load;
+  load.machine.ends_of_runs = runs.ends();
+  LoadedReports loaded = load_many(named.paths, load, {Merge::kAlways, options.job.jobs});
   if (loaded.unreadable || loaded.reports.empty()) {
     log::error(options.output + " was not written: a job without some of its processes looks clean");
     return kExitUnreadable;
   }
+  for (const std::string& sentence : named.left_out) log::warning(sentence);
+  add_left_out(named.left_out, &loaded.reports);
+  runs.store_in(&loaded.reports.front());
   write_merged_file(options.output, loaded.reports.front());
   return kExitFine;
 } catch (const FileError& error) {

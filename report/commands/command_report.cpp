@@ -9,9 +9,10 @@
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
-#include "report/dump/run_dumps.h"
+#include "report/dump/named_dumps.h"
 #include "report/merge/load_many.h"
 #include "report/merge/other_runs.h"
+#include "report/merge/run_knowledge.h"
 #include "report/model/report.h"
 #include "report/render/formats.h"
 #include "report/select/selection.h"
@@ -29,31 +30,58 @@ struct ReportCommand {
 // Reports all readable dumps and names the others on stderr.
 int run_report(const ReportCommand& command) try {
   Selection selection(command.selection);
-  const std::vector<std::string> dumps = with_dumps_of_folders(command.dumps);
+  const NamedDumps named = named_dumps(command.dumps);
   std::vector<std::string> inputs = command.selection.files();
-  inputs.insert(inputs.end(), dumps.begin(), dumps.end());
+  inputs.insert(inputs.end(), named.paths.begin(), named.paths.end());
   check_output_file(command.output.output, inputs);
-  LoadedReports loaded = load_many(dumps, command.output.load, command.output.job);
+  RunKnowledge runs(named);
+  LoadOptions options = command.output.load;
+  options.machine.ends_of_runs = runs.ends();
+  LoadedReports loaded = load_many(named.paths, options, command.output.job);
   std::vector<Report>& reports = loaded.reports;
+  if (loaded.unreadable && reports.empty()) return kExitUnreadable;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
-  add_missing_ranks(false, &reports);
-  add_notes_on_runs(dumps, &reports);
-  if (!reports.empty()) {
+  add_missing_ranks(runs.is_whole_job(), &reports);
+  add_notes_on_runs(named.paths, &reports);
+  const bool judged = has_gate(command.output) || command.selection.compares();
+  runs.add_to(judged, &reports);
+  std::vector<std::string> left_out = named.left_out;
+  bool unreadable = false;
+  for (const auto& [path, problem] : loaded.problems) {
+    const bool of_folder = named.of_folders.count(path) != 0;
+    if (of_folder) left_out.push_back(problem);
+    unreadable = unreadable || !of_folder;
+  }
+  add_left_out(left_out, &reports);
+  require_complete(command.output, &reports);
+  tell_lives_on(command.output, runs.lives_on(), &reports);
+  for (const std::string& failure : runs.failures()) {
+    if (!reports.empty()) reports.front().notes.push_back(failure);
+  }
+  if (reports.empty()) log::warning("no CUDA call was seen: the run left no dump");
+  if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
     selection.apply(command.output.load.judge.strict, &reports);
+    OutputOptions output = command.output;
+    output.shown.nothing_known = unreadable || (reports.empty() && !runs.failures().empty());
     const int written = command.suggest_suppressions
                             ? write_output(command.output, DefaultStream::kStdout,
                                            [&](const Terminal&, std::ostream& out) {
                                              out << suggest_suppressions(reports, command.output.load.judge.strict);
                                            })
-                            : write_reports(reports, command.output, DefaultStream::kStdout, true);
+                            : write_reports(reports, output, DefaultStream::kStdout, true);
     if (written != kExitFine) return written;
   }
   // A baseline without the unreadable dumps would make their leaks new tomorrow.
-  if (loaded.unreadable) return kExitUnreadable;
-  selection.write(command.output.load.judge.strict, reports);
+  if (unreadable) return kExitUnreadable;
+  const bool written = selection.write(command.output.load.judge.strict, reports);
   const int found = gate_result(reports, command.output);
   if (found != kExitFine) return found;
-  bool hooked = false;
+  if (judged && !runs.failures().empty()) {
+    for (const std::string& failure : runs.failures()) log::error(failure);
+    return kExitNotKnown;
+  }
+  if (!written) return kExitNotKnown;
+  bool hooked = reports.empty();
   for (const Report& report : reports) hooked = hooked || report.hook_called;
   return hooked ? kExitFine : kExitNotKnown;
 } catch (const FileError& error) {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "report/base/exit_codes.h"
 #include "report/base/failure.h"
 #include "report/base/file_error.h"
+#include "report/base/host_name.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/temporary_folder.h"
@@ -29,6 +31,7 @@
 #include "report/doctor/failure_watch.h"
 #include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
+#include "report/merge/run_file.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"
 #include "report/proc/process_folder.h"
@@ -49,6 +52,8 @@ struct RunCommand {
   bool keep = false;
   bool paused = false;
   bool require_cuda = false;
+  std::string wait;
+  double wait_seconds = 0;
   std::string out;
   std::optional<unsigned> depth;  // frames per stack; empty: the library's default
   std::string log;
@@ -59,6 +64,16 @@ struct RunCommand {
   OutputOptions output;
   SelectionOptions selection;
 };
+
+// "30", "30s", "5m", "1h"
+std::optional<double> seconds_of(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (end == text.c_str() || factor == 0 || !(number >= 0 && number * factor <= 1e7)) return std::nullopt;
+  return number * factor;
+}
 
 std::string absolute_path(const std::string& path) {
   return path.empty() ? "" : std::filesystem::absolute(path).lexically_normal().string();
@@ -89,6 +104,12 @@ std::optional<ChildEnd> end_of(const ChildResult& child) {
                   child.code};
 }
 
+// For later reports; empty: it did not fail.
+std::string failure_of(const ChildResult& child) {
+  if (child.signalled) return "was ended by " + signal_text(child.code);
+  return child.code == 0 ? std::string() : "ended with exit code " + std::to_string(child.code);
+}
+
 // No report names a dump that will be gone.
 void forget_dumps(std::vector<Report>* reports) {
   for (Report& report : *reports) {
@@ -97,34 +118,75 @@ void forget_dumps(std::vector<Report>* reports) {
   }
 }
 
-std::vector<Report> reports_of(const std::vector<UntoldStart>& untold) {
+std::string deed_of(const UntoldStart& start) {
+  switch (start.what) {
+    case Untold::kElsewhere:
+      return "recorded in a root directory or with mounts of its own: its dump is not here";
+    case Untold::kUnseen:
+      return "has loaded the driver without libculprit.so, so that none of its calls was seen: LD_PRELOAD was dropped "
+             "(su, sudo, env -i), or the library is not there (a container), or the program is static";
+    case Untold::kNotReadable:
+      return "is another user's and could not be looked at: it is not known whether it called CUDA";
+    case Untold::kRunsOn:
+      return "runs on after the command: it has loaded the driver, and records nothing so far";
+    case Untold::kRecordsOn:
+      return "runs on after the command: memory that it has, and that it will allocate, is not judged (--wait 30s)";
+    case Untold::kFailed:
+      break;
+  }
+  return {};
+}
+
+// `dumps`: that were found. A process that recorded is known, though this one may not look at it.
+std::vector<Report> reports_of(const std::vector<UntoldStart>& untold, const std::vector<std::string>& dumps) {
+  std::set<std::pair<std::uint32_t, std::uint64_t>> recorded;
+  for (const std::string& dump : dumps) {
+    if (const std::optional<format::Header> header = header_of_dump(dump))
+      recorded.emplace(header->pid, header->start_time_ticks);
+  }
   std::vector<Report> reports;
   for (const UntoldStart& start : untold) {
-    if (start.error == 0) {
-      reports.push_back(report_of_deed(
-          start.pid, start.program, "runs on after the command: it has loaded the driver, and records nothing so far"));
-    } else if (start.error == format::kUntoldRecording) {
-      reports.push_back(report_of_deed(start.pid, start.program,
-                                       "recorded in a root directory or with mounts of its own: its dump is not here"));
-    } else {
-      reports.push_back(report_without_dump(start.pid, start.program, reason_without_dump(start.error, "")));
-    }
+    if (start.what == Untold::kNotReadable &&
+        recorded.count({static_cast<std::uint32_t>(start.pid), start.start_ticks}) != 0)
+      continue;
+    const std::string deed = deed_of(start);
+    reports.push_back(deed.empty() ? report_without_dump(start.pid, start.program, reason_without_dump(start.error, ""))
+                                   : report_of_deed(start.pid, start.program, deed));
   }
   return reports;
 }
 
+// "2 processes went on after the command, without CUDA so far: sleep, sh"
+std::string lives_on_text(const std::vector<std::string>& programs) {
+  constexpr std::size_t kNamed = 4;
+  if (programs.empty()) return {};
+  std::string text =
+      plural(programs.size(), "process", "processes") + " went on after the command, without CUDA so far: ";
+  for (std::size_t i = 0; i < programs.size() && i < kNamed; ++i) text += (i == 0 ? "" : ", ") + programs[i];
+  return text + (programs.size() > kNamed ? ", ..." : "");
+}
+
+// How long processes that outlive the command are waited for. Python's resource tracker and fork server end a moment
+// after it.
+std::chrono::milliseconds wait_of(const RunCommand& command) {
+  constexpr std::chrono::milliseconds kGrace{1000};
+  return std::max(kGrace, std::chrono::milliseconds(static_cast<std::int64_t>(command.wait_seconds * 1000)));
+}
+
 // The report's part of the exit code; `failed`: the processes that could not record.
-int report_run(const std::vector<std::string>& paths, std::vector<Report> failed, const ChildResult& child,
-               const RunCommand& command, Selection* selection, bool kept) {
+int report_run(const std::vector<std::string>& paths, const std::vector<Report>& failed, const std::string& lives_on,
+               const ChildResult& child, const RunCommand& command, Selection* selection, bool kept) {
   check_output_file(command.output.output, paths);
   LoadOptions options = command.output.load;
   options.machine.child = end_of(child);
   LoadedReports loaded = load_many(paths, options, command.output.job);
   std::vector<Report>& reports = loaded.reports;
-  std::move(failed.begin(), failed.end(), std::back_inserter(reports));
+  reports.insert(reports.begin(), failed.begin(), failed.end());
   if (!kept) forget_dumps(&reports);
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(!is_a_rank(), &reports);
+  require_complete(command.output, &reports);
+  if (!lives_on.empty()) tell_lives_on(command.output, {lives_on}, &reports);
   selection->apply(command.output.load.judge.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
@@ -148,13 +210,16 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
   }
   // With JSON or an output file a report is always written, even if there is nothing in it.
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
-    const int written = write_reports(reports, command.output, DefaultStream::kStderr, kept);
+    OutputOptions output = command.output;
+    output.shown.nothing_known = loaded.unreadable || (command.require_cuda && reports.empty());
+    const int written = write_reports(reports, output, DefaultStream::kStderr, kept);
     if (written != kExitFine) return written;
   }
   if (loaded.unreadable) return kExitUnreadable;
-  selection->write(command.output.load.judge.strict, reports);
+  const bool baseline_written = selection->write(command.output.load.judge.strict, reports);
   const int found = gate_result(reports, command.output);
   if (found != kExitFine) return found;
+  if (!baseline_written) return kExitNotKnown;
   if (reports.empty()) return command.require_cuda ? kExitNotKnown : kExitFine;
   for (const Report& report : reports) {
     if (report.hook_called) return kExitFine;
@@ -166,6 +231,11 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
 class RunPlace {
  public:
   explicit RunPlace(const RunCommand& command) : run_starts_(folder_.path()) {
+    record_.id = new_run_id();
+    record_.command = command.command;
+    record_.host = host_name();
+    record_.start_realtime_ns = realtime_ns();
+    record_.whole_job = !is_a_rank();
     if (!command.out.empty()) {
       pattern_ = absolute_pattern(command.out);
     } else if (command.keep) {
@@ -175,8 +245,26 @@ class RunPlace {
       kept_ = false;
     }
     if (kept_) try_pattern(pattern_);
+    write_run_file(fixed_folder_of(pattern_), record_);
   }
   const std::string& pattern() const { return pattern_; }
+  void set_lives_on(const std::string& sentence) { record_.lives_on = sentence; }
+  RunOfDumps run() const { return {record_.start_realtime_ns, record_.id}; }
+  // Writes what is known of the run beside its dumps. Throws FileError.
+  void finish(const ChildResult& child, const std::vector<std::string>& dumps,
+              const std::vector<Report>& without_dump) {
+    record_.ended = true;
+    record_.failure = failure_of(child);
+    if (const std::optional<ChildEnd> end = end_of(child)) record_.end = EndOfRun{*end, boot_id("/proc")};
+    std::set<std::string> folders = {fixed_folder_of(pattern_)};
+    for (const std::string& dump : dumps) {
+      if (const std::optional<format::Header> header = header_of_dump(dump))
+        record_.dumps.push_back({dump, header->pid, header->start_realtime_ns});
+      folders.insert(dump.substr(0, dump.rfind('/') + 1));
+    }
+    record_.without_dump = processes_without_dump(without_dump);
+    for (const std::string& folder : folders) write_run_file(folder, record_);
+  }
   RunStartsFile& run_starts() { return run_starts_; }
   bool kept() const { return kept_; }
   // The report could not be made: the dumps stay, for another one.
@@ -188,9 +276,20 @@ class RunPlace {
  private:
   TemporaryFolder folder_;
   RunStartsFile run_starts_;
+  RunRecord record_;
   std::string pattern_;
   bool kept_ = true;
 };
+
+// Without the file of the run, for example on a full disk, a later report of the dumps does not know what was recorded.
+void finish(RunPlace* place, const ChildResult& child, const std::vector<std::string>& dumps,
+            const std::vector<Report>& without_dump) {
+  try {
+    place->finish(child, dumps, without_dump);
+  } catch (const FileError& error) {
+    log::warning(error.what());
+  }
+}
 
 // Returns the command's own exit code if it is not 0, else the report's. If a signal ended the command, this does not
 // return: culprit ends with the same signal.
@@ -215,6 +314,7 @@ int run_program(const RunCommand& command) {
     environment = preload_environment(place->pattern());
     const Environment starts = place->run_starts().variables();
     environment.insert(environment.end(), starts.begin(), starts.end());
+    environment.emplace_back("CULPRIT_RUN_ID", place->run().id);
     untold.emplace(starts.front().first + "=" + starts.front().second);
   } catch (const std::exception& error) {
     log::failure(error);
@@ -233,8 +333,7 @@ int run_program(const RunCommand& command) {
 
   std::vector<std::string> program = command.command;
   forward_environment(&program, &environment);
-  const std::uint64_t start = realtime_ns();
-  FailureWatch watch(place->pattern(), start);
+  FailureWatch watch(place->pattern(), place->run());
   const ChildResult child = run_child(program, environment, [&] {
     try {
       place->run_starts().look();
@@ -244,7 +343,13 @@ int run_program(const RunCommand& command) {
     }
     return watch.look();
   });
-  if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
+  if (child.start_errno != 0) {
+    const int code = start_failure(command.command.front(), child.start_errno);
+    ChildResult not_started;
+    not_started.code = code;
+    finish(&*place, not_started, {}, {});
+    return code;
+  }
   // Whatever fails from here on: the command's exit code counts.
   if (child.signalled) {
     exit_code_of_failure = kExitSignalled + child.code;
@@ -257,11 +362,15 @@ int run_program(const RunCommand& command) {
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {
-    std::vector<Report> failed = reports_of(untold->finish());
-    dumps = find_dumps(place->pattern(), start);
+    const std::vector<UntoldStart> found_processes = untold->finish(wait_of(command));
+    const std::string lives_on = lives_on_text(untold->others());
+    dumps = find_dumps(place->pattern(), place->run());
+    std::vector<Report> failed = reports_of(found_processes, dumps);
     std::vector<Report> told = place->run_starts().reports(dumps);
     std::move(told.begin(), told.end(), std::back_inserter(failed));
-    found = report_run(dumps, std::move(failed), child, command, &*selection, place->kept());
+    place->set_lives_on(lives_on);
+    finish(&*place, child, dumps, failed);
+    found = report_run(dumps, failed, lives_on, child, command, &*selection, place->kept());
   } catch (const std::exception& error) {  // FileError, or no memory for the report
     log::failure(error);
   }
@@ -302,6 +411,17 @@ Action declare_run(OptionList* options) {
                "Record nothing until `culprit start PID` or signal USR2 (CULPRIT_SIGNAL) switches recording on");
   options->add("--require-cuda", &command->require_cuda,
                "Exit with 4 when no CUDA call was seen, so that a gate cannot pass without having seen anything");
+  options
+      ->add(
+          "--wait", &command->wait,
+          "Wait so long for processes that go on after the command, and report when they have ended: 30s, 5m (default: "
+          "1s)")
+      .checked_by([command](const std::string& text) {
+        const std::optional<double> seconds = seconds_of(text);
+        if (seconds) command->wait_seconds = *seconds;
+        return seconds ? std::string() : short_word(text) + ": a time is needed, for example 30s or 5m";
+      })
+      .type("TIME");
   options->add("--no-framework-caches", &command->no_framework_caches, framework_cache_help());
   options->add("--torch-history", &command->torch_history,
                "Let PyTorch record the Python line of each tensor, for what its cache holds (needs the Python package "

@@ -75,13 +75,14 @@ class Dumps {
     const RunStartsFile& starts = starts_.try_emplace(part, own(part)).first->second;
     Environment environment = preload_environment(pattern(part));
     for (auto& variable : starts.variables()) environment.push_back(std::move(variable));
+    environment.emplace_back("CULPRIT_RUN_ID", "");  // of a command around this one
     return environment;
   }
   // Reads the dumps of a run that has ended; false, with a message on stderr, when one of them cannot be read. The
   // reports include those of the processes that have no dump.
   bool read(const std::string& part, const OutputOptions& options, Reports* reports) {
     bool readable = true;
-    const std::vector<std::string> paths = find_dumps(pattern(part), 0);
+    const std::vector<std::string> paths = find_dumps(pattern(part), {});
     for (const std::string& path : paths) {
       try {
         reports->push_back(std::make_shared<const Report>(load_with_progress(path, options.load)));

@@ -16,8 +16,8 @@ struct OptionGroup {
 const std::vector<OptionGroup>& groups() {
   static const std::vector<OptionGroup> all = {
       {"Recording",
-       {"--keep", "--out", "--paused", "--require-cuda", "--no-framework-caches", "--torch-history", "--audit",
-        "--depth", "--log"}},
+       {"--keep", "--out", "--wait", "--paused", "--require-cuda", "--no-framework-caches", "--torch-history",
+        "--audit", "--depth", "--log"}},
       {"Course", {"--timeout", "--for", "--backend", "--max-runs", "--site", "--show-output"}},
       {"Calls that fail", {"--fail-alloc", "--fail-call"}},
       {"Output",
@@ -27,7 +27,8 @@ const std::vector<OptionGroup>& groups() {
       {"Choice of leaks",
        {"--resources", "--strict", "--no-default-suppressions", "--suppressions", "--suggest-suppressions",
         "--min-bytes", "--causes", "--kinds", "--devices", "--since-mark"}},
-      {"Verdict", {"--fail-on", "--error-exitcode", "--baseline", "--write-baseline", "--allow-growth"}},
+      {"Verdict",
+       {"--fail-on", "--require-complete", "--error-exitcode", "--baseline", "--write-baseline", "--allow-growth"}},
   };
   return all;
 }

@@ -14,6 +14,7 @@
 #include "report/base/printable_stream.h"
 #include "report/base/terminal.h"
 #include "report/base/words.h"
+#include "report/merge/run_file.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/render/formats.h"
@@ -138,6 +139,9 @@ void add_job_options(OptionList* list, OutputOptions* options) {
   list->add(
           "--no-merge", [options] { options->job.merge = Merge::kNever; }, "Report each process separately")
       .excludes("--merge");
+  list->add("--require-complete", &options->require_complete,
+            "Exit with 4 when a part of the run was not recorded: recording was switched off for a time, or a process "
+            "goes on after the command, though without CUDA so far");
   add_jobs_option(list, options);
 }
 
@@ -217,9 +221,30 @@ int write_reports(const std::vector<Report>& reports, const OutputOptions& optio
   return written;
 }
 
+void require_complete(const OutputOptions& options, std::vector<Report>* reports) {
+  if (!options.require_complete) return;
+  for (Report& report : *reports) {
+    const std::string share = recorded_share_text(report);
+    if (!share.empty()) report.not_joined.push_back(share);
+  }
+}
+
+void tell_lives_on(const OutputOptions& options, const std::vector<std::string>& sentences,
+                   std::vector<Report>* reports) {
+  for (const std::string& sentence : sentences) {
+    if (options.require_complete && reports->empty()) {
+      reports->push_back(report_without_dump(0, "culprit run", sentence));
+    } else if (!reports->empty()) {
+      (options.require_complete ? reports->front().not_joined : reports->front().notes).push_back(sentence);
+    } else {
+      log::note(sentence);
+    }
+  }
+}
+
 bool has_gate(const OutputOptions& options) {
   const bool only_none = options.fail_on.size() == 1 && options.fail_on.front() == "none";
-  return options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);
+  return options.require_complete || options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);
 }
 
 int gate_result(const std::vector<Report>& reports, const OutputOptions& options) {

@@ -25,6 +25,7 @@ struct OutputOptions {
   RenderOptions shown;  // without the members that follow from the other options: see render_options()
   std::vector<std::string> fail_on;
   int error_exit_code = 0;  // 0: not given
+  bool require_complete = false;
 };
 
 // Declares --format and -o. Without --format the format is that of the file's name, and text without a file; a name of
@@ -42,7 +43,7 @@ void add_symbol_options(OptionList* list, OutputOptions* options);
 // Declares --jobs, for a command that reads many dumps.
 void add_jobs_option(OptionList* list, OutputOptions* options);
 
-// Declares --merge, --no-merge and --jobs, for a command that reads many dumps.
+// Declares --merge, --no-merge, --jobs and --require-complete, for a command that reads many dumps.
 void add_job_options(OptionList* list, OutputOptions* options);
 
 // The options for writing reports: options.shown, completed from the others and from where the report goes.
@@ -61,7 +62,14 @@ int write_reports(const std::vector<Report>& reports, const OutputOptions& optio
 int write_output(const OutputOptions& options, DefaultStream stream,
                  const std::function<void(const Terminal&, std::ostream&)>& render);
 
-// Whether --fail-on or --error-exitcode ask for a gate.
+// --require-complete: a process that was recorded in part only is not known.
+void require_complete(const OutputOptions& options, std::vector<Report>* reports);
+
+// Sentences about processes that went on after the command without CUDA: notes, or with --require-complete not known.
+void tell_lives_on(const OutputOptions& options, const std::vector<std::string>& sentences,
+                   std::vector<Report>* reports);
+
+// Whether --fail-on, --error-exitcode or --require-complete ask for a gate.
 bool has_gate(const OutputOptions& options);
 
 // The exit code of a gate: what --fail-on and --error-exitcode ask for when their condition holds (of --error-exitcode

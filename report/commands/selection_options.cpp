@@ -25,7 +25,9 @@ std::string check_growth(const std::string& text) {
 }
 
 std::string check_device(const std::string& text) {
-  const bool number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
+  // Groups are compared with the text: "00" would be no device, and hide all leaks.
+  const bool number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos &&
+                      (text.size() == 1 || text.front() != '0');
   return number || text == "host" ? "" : short_word(text) + ": a GPU's number or \"host\" is needed";
 }
 

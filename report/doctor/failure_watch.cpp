@@ -23,8 +23,8 @@ constexpr std::size_t kMostOthers = 64;
 
 }  // namespace
 
-FailureWatch::FailureWatch(std::string pattern, std::uint64_t since_realtime_ns)
-    : pattern_(std::move(pattern)), since_(since_realtime_ns), pid_namespace_(own_pid_namespace("/proc")) {}
+FailureWatch::FailureWatch(std::string pattern, RunOfDumps run)
+    : pattern_(std::move(pattern)), run_(std::move(run)), pid_namespace_(own_pid_namespace("/proc")) {}
 
 void FailureWatch::look_at(const std::string& path) {
   Watched& watched = dumps_.try_emplace(path, path).first->second;
@@ -36,7 +36,7 @@ void FailureWatch::look_at(const std::string& path) {
 }
 
 void FailureWatch::look_at_dumps() {
-  for (const std::string& path : find_dumps_quietly(pattern_, since_)) look_at(path);
+  for (const std::string& path : find_dumps_quietly(pattern_, run_)) look_at(path);
 }
 
 // Of a process of another PID namespace nothing is known until the program has ended.

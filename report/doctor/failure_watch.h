@@ -12,14 +12,15 @@
 
 #include "report/doctor/nvml_question.h"
 #include "report/dump/growing_dump.h"
+#include "report/dump/run_dumps.h"
 #include "report/judge/gpu_answers.h"
 
 namespace culprit::report {
 
 class FailureWatch {
  public:
-  // The dumps after `pattern` of processes started since `since_realtime_ns`.
-  FailureWatch(std::string pattern, std::uint64_t since_realtime_ns);
+  // The dumps after `pattern` of this run.
+  FailureWatch(std::string pattern, RunOfDumps run);
 
   // Looks at the dumps, asks, and takes answers, without waiting for anything. Returns the time until the next look is
   // due: looks take about a hundredth of the time. Never throws.
@@ -56,7 +57,7 @@ class FailureWatch {
   GpuCharges charges_of(const GpuUsers& users, const Watched& watched, const Asked& asked) const;
 
   const std::string pattern_;
-  const std::uint64_t since_;
+  const RunOfDumps run_;
   const std::uint64_t pid_namespace_;
   NvmlQuestion question_;
   bool asking_ = false;

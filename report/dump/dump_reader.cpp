@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "report/base/cut_off_files.h"
 #include "report/base/input_file.h"
 
 namespace culprit::report {
@@ -40,6 +41,7 @@ Dump Dump::open(const std::string& path) {
   dump.file_device_ = info.st_dev;
   dump.file_inode_ = info.st_ino;
   dump.file_owner_ = info.st_uid;
+  watch_for_cut_off_files();
   // MAP_SHARED, so that the current records of a running target are seen.
   void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, input.file.get(), 0);
   if (memory == MAP_FAILED) {
@@ -48,8 +50,20 @@ Dump Dump::open(const std::string& path) {
   dump.data_ = static_cast<const unsigned char*>(memory);
   dump.size_ = static_cast<std::uint64_t>(info.st_size);
   dump.mapping_ = {dump.data_, Unmap{static_cast<std::size_t>(info.st_size)}};
-  dump.parse();
+  try {
+    dump.parse();
+  } catch (const DumpError&) {
+    dump.check_whole();  // the true reason
+    throw;
+  }
   return dump;
+}
+
+void Dump::check_whole() const {
+  if (mapping_ == nullptr || !take_cut_off(mapping_.get(), mapping_.get_deleter().bytes)) return;
+  throw DumpError(DumpProblem::kTruncated, path_ +
+                                               ": was cut off while it was read; copy it again from where it was "
+                                               "written, or record it anew");
 }
 
 Dump Dump::from_bytes(const void* data, std::size_t size, const std::string& name) {
@@ -65,7 +79,10 @@ Dump Dump::from_bytes(const void* data, std::size_t size, const std::string& nam
   return dump;
 }
 
-void Dump::Unmap::operator()(const unsigned char* begin) const { ::munmap(const_cast<unsigned char*>(begin), bytes); }
+void Dump::Unmap::operator()(const unsigned char* begin) const {
+  take_cut_off(begin, bytes);
+  ::munmap(const_cast<unsigned char*>(begin), bytes);
+}
 
 void Dump::damaged(std::uint64_t offset, const std::string& what) const {
   throw DumpError(DumpProblem::kDamaged, path_ + ": damaged at byte " + std::to_string(offset) + ": " + what +

@@ -57,6 +57,10 @@ class Dump {
   // Reads a dump in memory, which must be aligned to 16 bytes and outlive the Dump. Throws DumpError.
   static Dump from_bytes(const void* data, std::size_t size, const std::string& name);
 
+  // Throws DumpError when the file was cut off after it had been opened: what was read may be zeros. To be called when
+  // everything is read.
+  void check_whole() const;
+
   Dump(Dump&&) noexcept = default;
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;

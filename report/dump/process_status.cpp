@@ -11,6 +11,7 @@
 
 #include "report/base/host_name.h"
 #include "report/dump/dump_reader.h"
+#include "report/dump/side_files.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
@@ -135,6 +136,10 @@ ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
   }
   const ProcessFolder process(machine.proc, header.pid);
   const std::optional<ProcessStat> stat = process.stat();
+  const auto end_of_run = machine.ends_of_runs.find(run_id_of(header));
+  if (end_of_run != machine.ends_of_runs.end() && is_known(key) && end_of_run->second.child.process == key &&
+      end_of_run->second.boot_id == boot_id_of(header))
+    return status_of(end_of_run->second.child.signalled, end_of_run->second.child.code);
   if (same_boot && same_namespace && is_known(key) && (process.has_ended() || machine.child)) {
     // A marked process may still be killed while it ends, or be given another status.
     const std::optional<ProcessStatus> end = proven_end(key, process, stat, machine);

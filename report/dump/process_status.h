@@ -38,10 +38,17 @@ struct ChildEnd {
   int code = 0;  // exit code, or the signal
 };
 
+// How the command of a `culprit run` ended, as a later report knows it.
+struct EndOfRun {
+  ChildEnd child;
+  std::string boot_id;  // of the machine: there the process's key is the only one
+};
+
 // Where the facts about this machine come from. The defaults are the real sources; tests replace them.
 struct MachineFacts {
   std::string proc = "/proc";
   std::optional<ChildEnd> child;
+  std::map<std::string, EndOfRun> ends_of_runs;  // by the id of the run
   // The start times of the last dump of each process, of those that are read together. An earlier one was left by exec.
   std::map<ProcessKey, std::uint64_t> last_start_ns;
 };

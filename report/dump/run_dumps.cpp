@@ -19,6 +19,7 @@
 #include "report/base/file_error.h"
 #include "report/base/input_file.h"
 #include "report/base/log.h"
+#include "report/dump/side_files.h"
 
 namespace culprit::report {
 namespace {
@@ -90,7 +91,7 @@ std::string absolute_pattern(const std::string& pattern) {
   return pattern_of_path(std::filesystem::current_path().string()) + "/" + pattern;
 }
 
-void try_pattern(const std::string& pattern) {
+std::string fixed_folder_of(const std::string& pattern) {
   const std::size_t name = pattern.rfind('/') + 1;
   std::string folder;
   for (std::size_t i = 0; i < name; ++i) {
@@ -100,6 +101,12 @@ void try_pattern(const std::string& pattern) {
     }
     folder += pattern[i];
   }
+  return folder;
+}
+
+void try_pattern(const std::string& pattern) {
+  const std::size_t name = pattern.rfind('/') + 1;
+  const std::string folder = fixed_folder_of(pattern);
   const auto refuse = [&](int error) {
     throw FileError(folder + ": no dump can be made there (" + std::strerror(error) + "); choose another --out");
   };
@@ -142,44 +149,34 @@ std::vector<std::string> numbered_siblings(const std::string& path) {
   return siblings;
 }
 
-std::vector<std::string> with_dumps_of_folders(const std::vector<std::string>& paths) {
-  std::vector<std::string> all;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(path, error)) {
-      all.push_back(path);
-      continue;
-    }
-    std::vector<std::pair<std::uint64_t, std::string>> found;
-    for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-      const std::optional<format::Header> header = header_of_dump(at->path().string());
-      if (header) found.emplace_back(header->start_realtime_ns, at->path().string());
-    }
-    if (error) throw FileError(path + ": cannot be read (" + error.message() + ")");
-    if (found.empty()) throw FileError(path + ": a folder without dumps (culprit.*.dump)");
-    std::sort(found.begin(), found.end());
-    for (auto& [start, dump] : found) all.push_back(std::move(dump));
-  }
-  return all;
-}
-
 namespace {
 
+// Why the dump at `path` is none of the run; nullptr: it is one. `start`: of its process.
+const char* reason_not_of(const RunOfDumps& run, const std::string& path, std::uint64_t* start) {
+  const std::optional<format::Header> header = header_of_dump(path);
+  if (!header || header->start_realtime_ns == 0) return ": is no dump";
+  *start = header->start_realtime_ns;
+  if (*start < run.since_realtime_ns) return ": is a dump of an earlier run";
+  const std::string id = run_id_of(*header);
+  return id.empty() || run.id.empty() || id == run.id ? nullptr : ": is a dump of another run";
+}
+
 // `tell`: called with a line for each file that is left out.
-std::vector<std::string> dumps_of_run(const std::string& pattern, std::uint64_t since_realtime_ns,
+std::vector<std::string> dumps_of_run(const std::string& pattern, const RunOfDumps& run,
                                       const std::function<void(const std::string&)>& tell) {
   std::vector<std::pair<std::uint64_t, std::string>> found;
   for (const std::string& variant : {pattern, without_empty_folders(pattern)}) {
     ::glob_t matches = {};
-    const int problem = ::glob(glob_of(variant).c_str(), 0, nullptr, &matches);
+    const int problem = ::glob(glob_of(variant).c_str(), GLOB_PERIOD, nullptr, &matches);
     if (problem == GLOB_NOSPACE) throw std::bad_alloc();
     if (problem == 0) {
       for (std::size_t i = 0; i < matches.gl_pathc; ++i) {
-        const std::uint64_t start = start_of_dump(matches.gl_pathv[i]);
-        if (start != 0 && start >= since_realtime_ns) {
+        std::uint64_t start = 0;
+        const char* const reason = reason_not_of(run, matches.gl_pathv[i], &start);
+        if (reason == nullptr) {
           found.emplace_back(start, matches.gl_pathv[i]);
         } else {
-          tell(std::string(matches.gl_pathv[i]) + (start == 0 ? ": is no dump" : ": is a dump of an earlier run"));
+          tell(std::string(matches.gl_pathv[i]) + reason);
         }
       }
     }
@@ -195,15 +192,15 @@ std::vector<std::string> dumps_of_run(const std::string& pattern, std::uint64_t 
 
 }  // namespace
 
-std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns) {
-  std::vector<std::string> paths = dumps_of_run(pattern, since_realtime_ns, log::trace);
+std::vector<std::string> find_dumps(const std::string& pattern, const RunOfDumps& run) {
+  std::vector<std::string> paths = dumps_of_run(pattern, run, log::trace);
   for (const std::string& path : paths) log::debug("dump found: " + path);
   if (paths.empty()) log::debug("no dump found: " + pattern);
   return paths;
 }
 
-std::vector<std::string> find_dumps_quietly(const std::string& pattern, std::uint64_t since_realtime_ns) {
-  return dumps_of_run(pattern, since_realtime_ns, [](const std::string&) {});
+std::vector<std::string> find_dumps_quietly(const std::string& pattern, const RunOfDumps& run) {
+  return dumps_of_run(pattern, run, [](const std::string&) {});
 }
 
 }  // namespace culprit::report

@@ -27,16 +27,22 @@ void try_pattern(const std::string& pattern);
 // The header of the dump at `path`; empty when the file cannot be read or is no dump. Takes any version of the format.
 std::optional<format::Header> header_of_dump(const std::string& path);
 
-// The dumps after `pattern` (those with a number before the extension included) of processes started since
-// `since_realtime_ns`, oldest first. Files that are not dumps are left out.
-std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
+// The folder of an absolute `pattern`, up to the first one with a conversion in its name.
+std::string fixed_folder_of(const std::string& pattern);
+
+// The dumps of a run: of processes started since `since_realtime_ns`, with the id of the run. A dump without an id
+// counts, too: a launcher may pass less than all variables.
+struct RunOfDumps {
+  std::uint64_t since_realtime_ns = 0;
+  std::string id;
+};
+
+// The dumps after `pattern` (those with a number before the extension included) of the run, oldest first. Files that
+// are not dumps are left out.
+std::vector<std::string> find_dumps(const std::string& pattern, const RunOfDumps& run);
 
 // Likewise, without a word in the log: for looks that are repeated.
-std::vector<std::string> find_dumps_quietly(const std::string& pattern, std::uint64_t since_realtime_ns);
-
-// `paths` with the dumps inside of a folder, oldest first, in place of the folder. Throws FileError for a folder
-// without dumps.
-std::vector<std::string> with_dumps_of_folders(const std::vector<std::string>& paths);
+std::vector<std::string> find_dumps_quietly(const std::string& pattern, const RunOfDumps& run);
 
 // The files that the library names when the name of the dump at `path` is taken: "app.1.dump", "app.2.dump" beside
 // "app.dump" and beside each other, as far as they exist.

@@ -12,8 +12,8 @@ DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const 
   contents.facts = read_facts(dump, machine);
   contents.facts.since_mark = since_mark;
   if (!since_mark.empty()) contents.facts.since_mark_ns = time_of_mark(contents.facts.marks, since_mark);
-  const bool unmarked = !since_mark.empty() && !contents.facts.since_mark_ns;
-  contents.tables = read_tables(dump, unmarked ? ~0ULL : contents.facts.since_mark_ns.value_or(0));
+  // A process without the mark is not left out: all its events count.
+  contents.tables = read_tables(dump, contents.facts.since_mark_ns.value_or(0));
   contents.sites = dump.sites();
   contents.pictures = dump.pictures();
   contents.bills = dump.bills();

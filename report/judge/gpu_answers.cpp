@@ -8,6 +8,7 @@
 #include "report/base/json_input.h"
 #include "report/base/output_file.h"
 #include "report/base/printable.h"
+#include "report/dump/side_files.h"
 
 namespace culprit::report {
 namespace {
@@ -86,7 +87,7 @@ Json json_of(const GpuAnswer& answer) {
 
 }  // namespace
 
-std::string gpu_answers_path(const std::string& dump_path) { return dump_path + ".gpu.json"; }
+std::string gpu_answers_path(const std::string& dump_path) { return dump_path + kGpuAnswersEnding; }
 
 void write_gpu_answers(const std::string& dump_path, const format::Header& header,
                        const std::vector<GpuAnswer>& answers) {

@@ -44,7 +44,10 @@ Report load_report(const Dump& dump, const LoadOptions& options) {
   const log::StepTime time("judge " + dump.path());
   const HolderGroups groups = group_by_holder(&contents, dump, *stacks);
   Verdicts verdicts = judge(groups.tables, dump, *stacks, options.judge);
-  return summarise(std::move(contents), dump, std::move(stacks), groups, std::move(verdicts), options.judge.strict);
+  Report report =
+      summarise(std::move(contents), dump, std::move(stacks), groups, std::move(verdicts), options.judge.strict);
+  dump.check_whole();
+  return report;
 }
 
 Report load_with_progress(const std::string& path, LoadOptions options) {

@@ -91,7 +91,7 @@ void add_notes(const Header& header, const StackResolver& stacks, Report* report
         " and no live allocation made room for new ones: a stack that came back counts its calls from then on");
   }
   if (!report->since_mark.empty() && !report->since_mark_ns)
-    notes.push_back("this process has no mark \"" + report->since_mark + "\": nothing came after it");
+    notes.push_back("this process has no mark \"" + report->since_mark + "\": all its memory counts");
   add_unseen_throws(report);
   const bool truncated = std::any_of(report->leaks.begin(), report->leaks.end(),
                                      [](const Group& group) { return group.stack->truncated && !group.stack->merged; });

@@ -10,6 +10,7 @@
 
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
+#include "report/dump/side_files.h"
 
 namespace culprit::report {
 namespace {
@@ -135,7 +136,7 @@ bool is_pooled_type(const PythonView& view, const std::string& type) {
 
 }  // namespace
 
-std::string python_view_path(const std::string& dump_path) { return dump_path + ".python.json"; }
+std::string python_view_path(const std::string& dump_path) { return dump_path + kPythonViewEnding; }
 
 std::optional<PythonView> read_python_view(const std::string& dump_path, std::string* problem) {
   const std::string path = python_view_path(dump_path);

@@ -168,6 +168,8 @@ Report read_facts(const Dump& dump, const MachineFacts& machine) {
   report.dropped.stop_time_ns = header.stop_time_ns;
   report.holder_search = {header.holder_search, header.holder_search_ns, header.holder_search_bytes};
   report.recording = recording_info(dump);
+  const bool switched = !report.recording.spans.empty() || report.recording.off;
+  report.partly_recorded = switched && header.attached == Attached::kNo ? 1 : 0;
   report.snapshot_ns = header.snapshot_ns;
   report.marks = read_marks(dump);
   return report;

@@ -91,11 +91,14 @@ class Loader {
     }
   }
 
-  // Prints the errors in the order of the paths; true when there was any.
-  bool tell_errors() {
+  // Prints the errors in the order of the paths.
+  void tell_errors(LoadedReports* loaded) {
     std::sort(errors_.begin(), errors_.end());
-    for (const auto& [index, message] : errors_) log::error(message);
-    return !errors_.empty();
+    for (const auto& [index, message] : errors_) {
+      log::error(message);
+      loaded->problems.emplace_back(paths_[index], message);
+    }
+    loaded->unreadable = loaded->unreadable || !errors_.empty();
   }
 
  private:
@@ -160,7 +163,7 @@ void load_merged(const std::vector<std::string>& paths, const LoadOptions& optio
     loaded->reports.push_back(all.finish(options.judge.strict));
     check_no_process_twice(loaded->reports.back());
   }
-  loaded->unreadable = loader.tell_errors() || loaded->unreadable;
+  loader.tell_errors(loaded);
 }
 
 void load_apart(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job,
@@ -172,7 +175,7 @@ void load_apart(const std::vector<std::string>& paths, const LoadOptions& option
   for (std::optional<Report>& report : reports) {
     if (report) loaded->reports.push_back(std::move(*report));
   }
-  loaded->unreadable = loader.tell_errors() || loaded->unreadable;
+  loader.tell_errors(loaded);
 }
 
 }  // namespace

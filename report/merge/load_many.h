@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/judge/load_options.h"
@@ -13,6 +14,7 @@ namespace culprit::report {
 struct LoadedReports {
   std::vector<Report> reports;  // the merged one first, then the others in the order of the paths
   bool unreadable = false;      // some could not be read; stderr names them
+  std::vector<std::pair<std::string, std::string>> problems;  // their paths, and why
 };
 
 // Reads all files in `paths`: dumps and files written by `culprit merge`. With Merge::kAuto, the dumps of

@@ -395,11 +395,41 @@ void fields(Archive& archive, Audit* audit) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, DumpOfRun* dump) {
+  archive("path", &dump->path);
+  archive("pid", &dump->pid);
+  archive("start_realtime_ns", &dump->start_realtime_ns);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ProcessWithoutDump* process) {
+  archive("pid", &process->pid);
+  archive("program", &process->program);
+  archive("reason", &process->reason);
+  archive("tells_deed", &process->tells_deed);
+}
+
+template <typename Archive>
+void fields(Archive& archive, RunRecord* run) {
+  archive("id", &run->id);
+  archive("problem", &run->problem);
+  archive("ended", &run->ended);
+  archive("failure", &run->failure);
+  archive("lives_on", &run->lives_on);
+  archive("whole_job", &run->whole_job);
+  archive("dumps", &run->dumps);
+  archive("without_dump", &run->without_dump);
+}
+
+template <typename Archive>
 void fields(Archive& archive, Report* report) {
   archive("process", &report->process);
   archive("processes", &report->job);
   archive("hook_called", &report->hook_called);
   archive("unseen", &report->unseen);
+  archive("partly_recorded", &report->partly_recorded);
+  archive("runs", &report->runs);
+  archive("not_joined", &report->not_joined);
   archive("audit", &report->audit);
 #define COUNTER_REPORT(name) archive(#name, &report->name);
 #include "interpose/format/counters.def"

@@ -201,6 +201,16 @@ void ReportMerger::add_head(const Report& report) {
     };
     if (std::none_of(report_.unseen.begin(), report_.unseen.end(), same)) report_.unseen.push_back(user);
   }
+  for (const RunRecord& run : report.runs) {
+    const auto same =
+        std::find_if(report_.runs.begin(), report_.runs.end(), [&](const RunRecord& one) { return one.id == run.id; });
+    if (same == report_.runs.end()) {
+      report_.runs.push_back(run);
+    } else if (!same->problem.empty() || (!same->ended && run.problem.empty())) {
+      *same = run;
+    }
+  }
+  report_.not_joined.insert(report_.not_joined.end(), report.not_joined.begin(), report.not_joined.end());
   for (DeviceInfo device : report.devices) {
     // Time lines are not merged, so the peak is taken from the time line, which is more exact than the readings.
     device.peak_live_bytes = std::max(device.peak_live_bytes, device.time_line.peak_bytes);
@@ -238,6 +248,7 @@ void ReportMerger::add_head(const Report& report) {
   if (report.since_mark_ns)
     report_.since_mark_ns = std::min(report_.since_mark_ns.value_or(~0ULL), *report.since_mark_ns);
   notes_.insert(report.notes.begin(), report.notes.end());
+  report_.partly_recorded += report.partly_recorded;
   if (report.recording.off || !report.recording.spans.empty()) {
     notes_.insert("recording was off for a time in some of the processes: their allocations of that time are missing");
   }
@@ -446,6 +457,9 @@ Report ReportMerger::finish(bool strict) {
   std::stable_sort(report.devices.begin(), report.devices.end(),
                    [](const DeviceInfo& left, const DeviceInfo& right) { return left.ordinal < right.ordinal; });
   report.notes.assign(notes_.begin(), notes_.end());
+  std::sort(report.runs.begin(), report.runs.end(),
+            [](const RunRecord& left, const RunRecord& right) { return left.id < right.id; });
+  std::sort(report.not_joined.begin(), report.not_joined.end());
   report.stacks = store_;
   sum_up(strict, &report);
   *this = ReportMerger();

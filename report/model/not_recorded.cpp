@@ -84,7 +84,29 @@ std::vector<std::string> reasons_not_known(const Report& report) {
     reasons.push_back("calls through pointers in " + format_bytes(report.process.attach_unsearched_bytes) +
                       " of memory are not recorded: the attach had no time to search it (again)");
   if (!report.missing_ranks.empty()) reasons.push_back(report.missing_ranks);
+  for (const std::string& reason : report.not_joined) reasons.push_back(printable(reason));
   return reasons;
+}
+
+std::string recorded_share_text(const Report& report) {
+  if (report.partly_recorded == 0) return {};
+  if (!report.job.empty())
+    return "recording was off for a part of the run in " + plural(report.partly_recorded, "process", "processes") +
+           ": the verdict is of the rest";
+  const RecordingInfo& recording = report.recording;
+  const std::size_t count = recording.spans.size();
+  const std::string spans = plural(count, "span", "spans") + " that the program or a signal chose";
+  const std::uint64_t end = report.process.end_time_ns;
+  if (count != 0 && end == 0) return "only " + spans + " of the run were recorded: the verdict is of them";
+  std::uint64_t sum = 0;
+  for (const RecordedSpan& span : recording.spans) {
+    const std::uint64_t span_end = span.end_ns != 0 ? span.end_ns : end;
+    sum += span_end > span.begin_ns ? span_end - span.begin_ns : 0;
+  }
+  const std::uint64_t whole = std::max(end + recording.process_age_ns, std::max<std::uint64_t>(sum, 1));
+  const auto percent = static_cast<unsigned>(static_cast<double>(sum) * 100 / static_cast<double>(whole));
+  return std::to_string(percent) + "% of the run was recorded (" + format_time(sum) + " of " + format_time(whole) +
+         "), in " + spans + ": the verdict is of " + (count == 1 ? "it" : "them");
 }
 
 std::string not_searched_text(const Report& report, const Group& group) {

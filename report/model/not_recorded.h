@@ -25,6 +25,10 @@ std::vector<std::string> reasons_not_known(const Report& report);
 // The reasons as one text, "a; b".
 std::string reasons_text(const Report& report);
 
+// Where recording was switched off and on: the share of the run that was recorded, as a sentence without a full stop.
+// The verdict is of that share. Empty: all of the run was recorded, or `culprit attach` began in the middle of it.
+std::string recorded_share_text(const Report& report);
+
 // Why globals may hold some of the counted leaks although no leak says so: a sentence without a full stop. Empty: the
 // search for such globals ran, or has nothing to find.
 std::string not_searched_text(const Report& report);

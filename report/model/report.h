@@ -18,6 +18,7 @@
 #include "report/model/marks.h"
 #include "report/model/picture.h"
 #include "report/model/run_facts.h"
+#include "report/model/run_record.h"
 #include "report/model/selection_result.h"
 #include "report/model/sharing.h"
 #include "report/model/summary.h"
@@ -31,7 +32,10 @@ struct Report {
   bool hook_called = false;
   std::vector<UnseenUser> unseen;
   Audit audit;
-  std::string missing_ranks;  // the ranks of the job without a dump, as a sentence; empty: none
+  std::string missing_ranks;            // the ranks of the job without a dump, as a sentence; empty: none
+  std::uint64_t partly_recorded = 0;    // processes that switched recording off and on, or never on again
+  std::vector<RunRecord> runs;          // only of a merged report: the runs of its processes, by id
+  std::vector<std::string> not_joined;  // sentences: what may be missing beside the processes of the report
 #define COUNTER_REPORT(name) std::uint64_t name = 0;
 #include "interpose/format/counters.def"
   // Set when CULPRIT_FAIL was set.

@@ -22,8 +22,8 @@ namespace culprit::report {
 namespace {
 
 // JSON and the page of a diff have everything, whatever the options are.
-void write_json(const std::vector<Report>& reports, const RenderOptions&, std::ostream& out) {
-  render_json(reports, out);
+void write_json(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  render_json(reports, out, options.nothing_known);
 }
 void write_diff_json(const Diff& diff, const RenderOptions&, std::ostream& out) { render_diff_json(diff, out); }
 void write_diff_html(const Diff& diff, const RenderOptions&, std::ostream& out) { render_diff_html(diff, out); }

@@ -181,6 +181,10 @@ std::string report_text(const Report& report, const RenderOptions& options, std:
   complete &= facts.add_each(reasons, reasons.size(), [](const std::string& reason, std::ostream& out) {
     out << "**Not known:** " << markdown_escaped(reason) << "\n\n";
   }) == reasons.size();
+  const std::string share = recorded_share_text(report);
+  if (!share.empty()) {
+    facts.add([&](std::ostream& out) { out << "**Recorded in part:** " << markdown_escaped(share) << "\n\n"; });
+  }
   const std::string not_searched = not_searched_text(report);
   if (!not_searched.empty()) {
     complete &=

@@ -60,6 +60,9 @@ Json first_invocation(const Report& report) {
     invocation["toolExecutionNotifications"].push_back(
         notification("error", "Not known whether all memory was freed: " + reason));
   }
+  const std::string share = recorded_share_text(report);
+  if (!share.empty())
+    invocation["toolExecutionNotifications"].push_back(notification("warning", "Recorded in part: " + share));
   const std::string not_searched = not_searched_text(report);
   if (!not_searched.empty())
     invocation["toolExecutionNotifications"].push_back(notification("warning", "Not searched: " + not_searched));

@@ -1,6 +1,5 @@
 #include "report/run/run_socket.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -11,6 +10,7 @@
 #include <memory>
 
 #include "report/base/log.h"
+#include "report/base/random_text.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
@@ -21,18 +21,6 @@ namespace {
 
 constexpr std::size_t kMostKept = 256;
 constexpr int kMostAtOnce = 10000;  // a sender that never ends must not hold the command
-
-// Empty where the system gives no random bytes.
-std::string random_text() {
-  unsigned char bytes[format::kRunTokenBytes / 2];
-  if (::getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) return {};
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
 
 template <std::size_t size>
 void end_text(char (&field)[size]) {
@@ -53,8 +41,8 @@ std::int32_t sender_of(msghdr* header) {
 }  // namespace
 
 RunSocket::RunSocket() {
-  const std::string name = random_text();
-  token_ = random_text();
+  const std::string name = random_text(format::kRunTokenBytes);
+  token_ = random_text(format::kRunTokenBytes);
   Descriptor made(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

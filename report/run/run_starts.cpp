@@ -9,6 +9,7 @@
 #include "interpose/format/run_starts.h"
 #include "report/base/file_error.h"
 #include "report/base/words.h"
+#include "report/merge/run_file.h"
 #include "report/model/report.h"
 
 namespace culprit::report {
@@ -38,20 +39,6 @@ std::string reason_without_dump(int error, const std::string& path) {
   const std::string where = path.empty() ? "" : ": " + path;
   if (error == ESPIPE) return "no dump could be made" + where + " is no regular file; choose another --out";
   return "no dump could be made" + where + " (" + std::strerror(error) + "); choose another --out";
-}
-
-Report report_without_dump(int pid, const std::string& program, const std::string& reason) {
-  Report report;
-  report.process.pid = static_cast<std::uint32_t>(pid);
-  report.process.executable = program;
-  report.dropped.reason = reason;
-  return report;
-}
-
-Report report_of_deed(int pid, const std::string& program, const std::string& deed) {
-  Report report = report_without_dump(pid, program, deed);
-  report.dropped.reason_tells_deed = true;
-  return report;
 }
 
 RunStartsFile::RunStartsFile(const std::string& folder) : path_(folder + "/run-starts") {
@@ -106,6 +93,13 @@ std::vector<Report> RunStartsFile::reports(const std::vector<std::string>& dumps
   add_rest(socket_.more(), "could not make a dump, or recorded where the run does not see it");
   add_rest(starts->recording > found ? starts->recording - found : 0,
            "recorded, but the dump was not found: it was removed, or CULPRIT_OUT was changed");
+  const std::string waiting = plural(starts->waiting, "process", "processes");
+  if (starts->waiting != 0) {
+    reports.push_back(report_without_dump(
+        0, waiting,
+        waiting + " called CUDA while recording was off (--paused, CULPRIT_START=signal, culprit_stop), and " +
+            (starts->waiting == 1 ? "it" : "they") + " never switched it on"));
+  }
   return reports;
 }
 

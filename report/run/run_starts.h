@@ -32,11 +32,6 @@ class RunStartsFile {
   RunSocket socket_;
 };
 
-// A report without content, for a process that recorded nothing for this reason. `pid` 0: not known.
-Report report_without_dump(int pid, const std::string& program, const std::string& reason);
-// The same for a process that did `deed`: "recorded into ...".
-Report report_of_deed(int pid, const std::string& program, const std::string& deed);
-
 // Why a process with this errno has no dump; `path`: of the dump, if that is known.
 std::string reason_without_dump(int error, const std::string& path);
 

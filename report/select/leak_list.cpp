@@ -13,6 +13,7 @@
 #include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
+#include "report/merge/run_knowledge.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
@@ -137,6 +138,19 @@ LeakList list_of_report(const Report& report, const char* source, bool strict) {
   return list;
 }
 
+// The report of a file, with what is known of its run.
+LeakList joined_list(Report report, RunKnowledge* runs, bool judged, const char* source, bool strict) {
+  std::vector<Report> reports;
+  reports.push_back(std::move(report));
+  runs->add_to(judged, &reports);
+  LeakList list = list_of_report(reports.back(), source, strict);
+  reports.pop_back();
+  for (const Report& without_dump : reports) {
+    for (std::string& reason : reasons_not_known(without_dump)) list.not_known.push_back(std::move(reason));
+  }
+  return list;
+}
+
 bool is_dump(const std::string& path) {
   char magic[sizeof(format::kMagic)] = {};
   return read_beginning(path, magic, sizeof(magic)) && std::memcmp(magic, format::kMagic, sizeof(magic)) == 0;
@@ -156,11 +170,18 @@ std::uint64_t LeakList::count() const {
   return sum;
 }
 
-LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
+LeakList read_leak_list(const std::string& path, const LoadOptions& options, bool judged) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
     throw FileError(path + ": a folder. Make one file of its dumps: culprit merge " + path + " -o job.json");
-  if (is_dump(path)) return list_of_report(load_with_progress(path, options), "dump", options.judge.strict);
+  NamedDumps named;
+  named.paths.push_back(path);
+  RunKnowledge runs(named);
+  if (is_dump(path)) {
+    LoadOptions load = options;
+    load.machine.ends_of_runs = runs.ends();
+    return joined_list(load_with_progress(path, load), &runs, judged, "dump", options.judge.strict);
+  }
   std::size_t bytes = 0;
   const Json json = read_json(path, &bytes);
   const Json schema = json.is_object() && json.contains("schema") ? json["schema"] : Json();
@@ -168,7 +189,7 @@ LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
   if (schema == kMergedSchema) {
     Report job = read_merged_file(path, options.judge);
     job.missing_ranks = missing_ranks_of({&job}, "it was not merged");
-    LeakList list = list_of_report(job, "merged", options.judge.strict);
+    LeakList list = joined_list(std::move(job), &runs, judged, "merged", options.judge.strict);
     list.path = path;
     return list;
   }

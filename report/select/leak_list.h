@@ -32,7 +32,8 @@ struct LeakList {
 };
 
 // Reads the file at `path`, whatever its type. Cached memory is included only with options.judge.strict; a baseline
-// keeps the choice made when it was written. Throws FileError or DumpError, which describe the problem.
-LeakList read_leak_list(const std::string& path, const LoadOptions& options);
+// keeps the choice made when it was written. `judged`: see RunKnowledge::add_to(). Throws FileError or DumpError, which
+// describe the problem.
+LeakList read_leak_list(const std::string& path, const LoadOptions& options, bool judged = false);
 
 }  // namespace culprit::report

@@ -22,7 +22,8 @@ struct RenderOptions {
   // gcc, github: the names of the working directory, and of the folder of the repository that it is in.
   std::vector<std::string> working_folders;
   std::vector<std::string> repository_folders;
-  bool kept = true;  // the dumps are kept, so that further commands can be suggested
+  bool nothing_known = false;  // json: something recorded that no report is of
+  bool kept = true;            // the dumps are kept, so that further commands can be suggested
   // Takes a sentence for each thing that a format of limited size leaves out; nullptr: not wanted.
   std::vector<std::string>* left_out = nullptr;
 };

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "report/base/byte_size.h"
 #include "report/base/environment.h"
+#include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/cuda/kinds.h"
+#include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 
@@ -101,8 +104,16 @@ void Selection::apply(bool strict, std::vector<Report>* reports) {
   if (baseline_) compare(*baseline_, options_.baseline, growth_, strict, reports);
 }
 
-void Selection::write(bool strict, const std::vector<Report>& reports) const {
-  if (!options_.write_baseline.empty()) write_baseline(options_.write_baseline, baseline_of(reports, strict));
+bool Selection::write(bool strict, const std::vector<Report>& reports) const {
+  const std::string& path = options_.write_baseline;
+  if (path.empty()) return true;
+  std::error_code error;
+  if (!std::all_of(reports.begin(), reports.end(), is_complete) && std::filesystem::exists(path, error)) {
+    log::error(path + ": was not replaced, because not everything was recorded");
+    return false;
+  }
+  write_baseline(path, baseline_of(reports, strict));
+  return true;
 }
 
 }  // namespace culprit::report

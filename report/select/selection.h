@@ -29,6 +29,8 @@ struct SelectionOptions {
   std::vector<std::string> suppression_files() const;
   // All files that are read: suppressions and the baseline.
   std::vector<std::string> files() const;
+  // Whether there is a baseline, read or written.
+  bool compares() const { return !baseline.empty() || !write_baseline.empty(); }
 };
 
 // Not thread-safe.
@@ -41,8 +43,9 @@ class Selection {
   // baseline.
   void apply(bool strict, std::vector<Report>* reports);
 
-  // Writes the requested baseline. Throws FileError.
-  void write(bool strict, const std::vector<Report>& reports) const;
+  // Writes the requested baseline. False, with a message on stderr: there is one, and the reports are not known to be
+  // complete: leaks that were not seen would be gone from it. Throws FileError.
+  bool write(bool strict, const std::vector<Report>& reports) const;
 
  private:
   bool wanted(const Group& group, bool memory) const;

@@ -1,4 +1,5 @@
 """The files of culprit-nightly: one JSON file for each night, and the baselines of leaks that were accepted."""
+import datetime
 import errno
 import hashlib
 import json
@@ -54,6 +55,39 @@ def read_json(path):
         raise Unusable(f"{path}: cannot be read ({error})") from error
 
 
+# The members that a night needs, and each of its commands and leaks. What later versions added may be missing.
+NIGHT_MEMBERS = {"date": str, "host": str, "revision": str, "commands": list}
+COMMAND_MEMBERS = {"name": str, "command": str, "exit_code": (int, str), "seconds": (int, float), "leaks": list}
+KNOWN_MEMBERS = {"new": int, "grown": int, "gone": int, "processes": int, "leaked_bytes": int,
+                 "leaked_allocations": int, "cached_bytes": int, "errors": int}
+LEAK_MEMBERS = {"id": str, "bytes": int, "count": int, "api": str, "where": str, "cause": str}
+
+
+def check_members(path, what, value, members):
+    """Raises Unusable when a member is missing or of another type."""
+    if not isinstance(value, dict):
+        raise Unusable(f"{path}: {what} is no object")
+    for name, kind in members.items():
+        if not isinstance(value.get(name), kind) or isinstance(value[name], bool):
+            raise Unusable(f"{path}: {what} has no usable member \"{name}\"")
+
+
+def number_of(night):
+    """Of the night in its history, counted from 1; 0: an older version wrote it."""
+    number = night.get("number")
+    return number if isinstance(number, int) else 0
+
+
+def check_night(path, night):
+    check_members(path, "the night", night, NIGHT_MEMBERS)
+    for result in night["commands"]:
+        check_members(path, "a command", result, COMMAND_MEMBERS)
+        if not result.get("unknown"):
+            check_members(path, f"the command {result['name']}", result, KNOWN_MEMBERS)
+        for leak in result["leaks"]:
+            check_members(path, f"a leak of {result['name']}", leak, LEAK_MEMBERS)
+
+
 class History:
     """The folder of --history."""
 
@@ -61,25 +95,37 @@ class History:
         self.folder = folder
 
     def nights(self):
-        """All nights, the oldest first."""
+        """All nights, in the order in which they ran: a clock that was set back changes nothing."""
         nights = []
         for path in sorted(self.folder.glob("*.json")):
             night = read_json(path)
             if not isinstance(night, dict) or night.get("schema") != SCHEMA:
                 raise Unusable(f"{path}: no night of this command; move it out of {self.folder}")
+            check_night(path, night)
             nights.append(night)
-        return sorted(nights, key=lambda night: night["date"])
+        return sorted(nights, key=lambda night: (number_of(night), night["date"]))
 
     @staticmethod
     def name_of(date):
         return date.replace(":", "-")
+
+    def free_date(self, now):
+        """The date of a new night: `now`, or the first moment after it that no night has."""
+        while True:
+            date = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            if not self.night_folder(date).exists() and not self.file_of(date).exists():
+                return date
+            now += datetime.timedelta(milliseconds=1)
+
+    def file_of(self, date):
+        return self.folder / (self.name_of(date) + ".json")
 
     def night_folder(self, date):
         """Where the pages and dumps of a night are."""
         return self.folder / "nights" / self.name_of(date)
 
     def write(self, night):
-        path = self.folder / (self.name_of(night["date"]) + ".json")
+        path = self.file_of(night["date"])
         write_whole(path, json.dumps(night, indent=1) + "\n")
         return path
 
@@ -103,6 +149,10 @@ class History:
         found = read_json(path)
         if not isinstance(found, dict) or found.get("schema") != BASELINE_SCHEMA:
             raise Unusable(f"{path}: no baseline of culprit")
+        if not isinstance(found.get("leaks"), list):
+            raise Unusable(f"{path}: the baseline has no usable member \"leaks\"")
+        for leak in found["leaks"]:
+            check_members(path, "a leak", leak, {"id": str, "bytes": int})
         return {leak["id"]: leak for leak in found["leaks"]}
 
     def accept(self, name, leaks):

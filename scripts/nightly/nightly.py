@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pathlib
+import secrets
 import shlex
 import shutil
 import signal
@@ -13,7 +14,7 @@ import tempfile
 import time
 
 import trend_page
-from history import SCHEMA, History, Unusable, file_name, read_whole
+from history import SCHEMA, History, Unusable, file_name, number_of, read_whole
 
 ABOUT = """\
 Builds, runs commands under culprit, keeps a page and the dumps of each, and writes a trend page of all nights.
@@ -36,7 +37,9 @@ exit codes:
   2  wrong usage
   3  a file cannot be read or written, or the build failed"""
 ACCEPT_ABOUT = """\
-Accepts the leaks that the last night found: the nights that follow are compared with them."""
+Accepts the leaks that the last night found: the nights that follow are compared with them. The last night is the one
+that ran last, whatever the clock said. Exit code 1: of a command not everything was recorded, and its leaks are not
+accepted."""
 # The meaning of exit statuses of culprit report, besides 0 (no new leak) and 1 (new leaks).
 GATE_REASONS = {3: "its report could not be made", 4: "not known: not everything was recorded"}
 
@@ -103,16 +106,52 @@ def find_culprit(given):
     return os.path.abspath(found)
 
 
+def read_proc(pid, name):
+    try:
+        return pathlib.Path("/proc", str(pid), name).read_bytes()
+    except OSError:
+        return b""
+
+
+def processes_of(root, mark):
+    """The pids below `root`, and those with `mark` in their environment: children that left the session, too."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        fields = read_proc(entry, "stat").rpartition(b")")[2].split() if entry.isdigit() else []
+        if len(fields) > 1 and fields[0] not in (b"Z", b"X"):
+            parents[int(entry)] = int(fields[1])
+    found = {pid for pid in parents if mark in read_proc(pid, "environ").split(b"\0")}
+    below = {root}
+    while below:
+        found |= below
+        below = {pid for pid, parent in parents.items() if parent in below} - found
+    return (found & parents.keys()) - {os.getpid()}
+
+
+def kill_all(root, mark):
+    """Ends the processes of a command; until there is none, because they may start others meanwhile."""
+    end = time.monotonic() + 10
+    while (living := processes_of(root, mark)) and time.monotonic() < end:
+        for pid in living:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        time.sleep(0.02)
+
+
 def run_limited(command, timeout):
     """The exit status and the last lines of output. At the time limit the command and its children are killed, and the
     status is 'timeout'."""
+    mark = f"CULPRIT_NIGHTLY={secrets.token_hex(16)}"
+    name, _, value = mark.partition("=")
     with tempfile.TemporaryFile() as output:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                              start_new_session=True) as process:
+                              start_new_session=True, env={**os.environ, name: value}) as process:
             try:
                 status = process.wait(timeout)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                kill_all(process.pid, mark.encode())
                 process.wait()
                 status = "timeout"
         output.seek(max(0, output.seek(0, os.SEEK_END) - 2000))
@@ -162,13 +201,14 @@ class Runner:
         start = time.monotonic()
         status, output = run_limited([*command, "--", "sh", "-c", line], self.timeout)
         result = {"name": name, "command": line, "exit_code": status, "seconds": round(time.monotonic() - start, 1)}
-        dumps = sorted(str(path) for path in folder.glob("*.dump*"))
+        dumps = sorted(str(path) for path in folder.glob("*.dump"))
         reasons = [] if status == 0 else [status_text(status, self.timeout)]
-        found, gate, problem = self.judge(name, dumps, output)
+        found, gate, problem = self.judge(name, folder if dumps else None, output)
         if dumps and not page.exists():
-            run_limited([self.culprit, "report", *dumps, "--output", str(page)], self.timeout)
+            run_limited([self.culprit, "report", str(folder), "--output", str(page)], self.timeout)
         result.update(found)
-        if gate not in (0, 1):
+        # A report of a command that failed says only that, where everything was recorded.
+        if gate not in (0, 1) and not (gate == 4 and reasons and found.get("complete")):
             reasons.append(problem)
         # The gate decides; the counts say why.
         reasons += [f"{found[state]} {state}" for state in ("new", "grown") if found.get(state)]
@@ -181,11 +221,12 @@ class Runner:
         result["dumps"] = [self.link(pathlib.Path(dump)) for dump in dumps]
         return result
 
-    def judge(self, name, dumps, said):
+    def judge(self, name, folder, said):
         """The report's content, the exit status of the gate (None: nothing was judged), and in words why the status
-        is neither 0 nor 1. `said`: the output of the command."""
+        is neither 0 nor 1. `folder`: with the dumps, and what the run knew of its processes; None: it has no dumps.
+        `said`: the output of the command."""
         nothing = {"unknown": True, "leaks": []}
-        if not dumps:
+        if folder is None:
             return nothing, None, "nothing was recorded" + said_in(said)
         with tempfile.TemporaryDirectory() as work:
             report, leaks, none = (os.path.join(work, one) for one in ("report", "leaks", "none"))
@@ -196,19 +237,24 @@ class Runner:
                 pathlib.Path(none).write_text('{"schema": "culprit.baseline/1", "leaks": []}', encoding="utf-8")
             gate, output = run_limited(
                 [self.culprit, "report", "--format", "json", "--output", report, "--write-baseline", leaks,
-                 "--baseline", str(baseline), "--fail-on", "new", *dumps], self.timeout)
+                 "--baseline", str(baseline), "--fail-on", "new", str(folder)], self.timeout)
             problem = GATE_REASONS.get(gate, "the report: " + status_text(gate, self.timeout)) + said_in(output)
             try:
                 with open(report, encoding="utf-8") as file:
                     found = json.load(file)
                 with open(leaks, encoding="utf-8") as file:
                     listed = json.load(file)["leaks"]
-            except (OSError, ValueError):
+            except (OSError, ValueError, KeyError, TypeError):
                 return nothing, gate, problem if gate not in (0, 1) else "there is no report"
         states = states_of(found)
         for leak in listed:
             leak["state"] = states.get(leak["id"], "known")
-        return {**counts_of(found, states), "leaks": listed}, gate, problem
+        processes = found.get("reports", [found])
+        sentences = [sentence for process in processes for sentence in process["summary"]["not_known"]]
+        if gate == 4 and sentences and not said_in(output):
+            problem += f" ({sentences[0]})"
+        complete = not sentences
+        return {**counts_of(found, states), "leaks": listed, "complete": complete}, gate, problem
 
     def link(self, path):
         """From the trend page."""
@@ -257,9 +303,10 @@ def run_night(arguments):
         say(f"building: {options.build}")
         if subprocess.run(options.build, shell=True, stdin=subprocess.DEVNULL, check=False).returncode != 0:
             raise Unusable(f"the build failed: {options.build}")
-    # Fine enough for two runs in one night.
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    night = {"schema": SCHEMA, "date": date, "host": os.uname().nodename, "revision": revision(), "commands": []}
+    date = history.free_date(datetime.datetime.now(datetime.timezone.utc))
+    number = max((number_of(night) for night in nights), default=0) + 1
+    night = {"schema": SCHEMA, "number": number, "date": date, "host": os.uname().nodename, "revision": revision(),
+             "commands": []}
     runner = Runner(culprit, history, date, options.timeout)
     for name, line in commands:
         result = runner.run(name, line)
@@ -293,10 +340,17 @@ def accept(arguments):
     for leak in options.leak:
         if leak not in known:
             raise Unusable(f"{leak}: the last night has no such leak")
+    refused = False
     for result in chosen:
         name = result["name"]
         if result.get("unknown"):
             say(f"{name}: nothing is known of the last night, so nothing is accepted")
+            refused = True
+            continue
+        if not result.get("complete", result.get("gate") != 4) and not options.leak:
+            say(f"{name}: not everything was recorded in the last night, so its leaks replace no others; "
+                "--leak ID accepts one of them")
+            refused = True
             continue
         leaks = {leak["id"]: leak for leak in result["leaks"] if not options.leak or leak["id"] in options.leak}
         if options.leak and not leaks:
@@ -306,7 +360,7 @@ def accept(arguments):
             leaks = {**history.accepted(name), **leaks}
         path = history.accept(name, leaks.values())
         say(f"{name}: {trend_page.plural(len(leaks), 'leak')} accepted, {shlex.quote(str(path))}")
-    return 0
+    return 1 if refused else 0
 
 
 if __name__ == "__main__":

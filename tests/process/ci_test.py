@@ -198,7 +198,7 @@ class Workflows(unittest.TestCase):
         (self.folder / "CMakeLists.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def accept(self):
-        made = shell("culprit-0/bin/culprit report project/culprit-report/*.dump --write-baseline project/leaks.json",
+        made = shell("culprit-0/bin/culprit report project/culprit-report --write-baseline project/leaks.json",
                      self.outside)
         self.assertEqual(made.returncode, 0, made.stderr)
 
@@ -275,6 +275,27 @@ class Workflows(unittest.TestCase):
         self.assertEqual(self.builds(), 2)
         # The command is not a part of the script: a shell of its own runs it.
         self.assertTrue(act(command=f"a=\"x 'y\"; test \"$a\" = \"x 'y\" && {subject('free_null')}")[0])
+        # The lines of the command, with the options of a `run:` step: the first that fails ends it.
+        lines = f"""a=1
+          {subject('free_null')}
+          test "$a" = 1"""
+        self.assertTrue(act(command=lines)[0])
+        self.assertFalse(act(command=f"false\n{subject('free_null')}")[0])
+        self.assertFalse(act(command=f"false | cat\n{subject('free_null')}")[0])
+        # Options reach both steps, those of `culprit run` alone the first one only.
+        suppressions = self.folder / "known leaks"
+        suppressions.write_text("leak:leak_here\n", encoding="utf-8")
+        options = f"--depth 32 --suppressions '{suppressions}'\n--all"
+        good, runner = act(command=subject("driver_leak_one"), options=options)
+        self.assertTrue(good, runner.output)
+        # A process that recorded nothing, and a program whose dump is a hidden file.
+        unseen = f"{subject('free_null')}; n=$(printf %0250d 0); cp {subject('driver_leak_one')} $n; ./$n; rm $n"
+        good, runner = act(command=unseen)
+        self.assertFalse(good)
+        self.assertIn("File name too long", runner.output)
+        good, runner = act(command=f"cp {subject('driver_leak_one')} .hidden; ./.hidden", folder=".re%port")
+        self.assertFalse(good)
+        self.assertIn("::error file=", runner.output)
         self.gpu.unlink()
         self.assertFalse(act(command=subject("free_null"), gpu="require")[0])
         good, runner = act(command=subject("driver_leak_one"), gpu="ignore")

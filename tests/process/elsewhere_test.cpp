@@ -88,7 +88,7 @@ TEST_CASE("a process that outlives the command before its first call is known to
   if (on_gpu()) return;
   const Elsewhere one = run_elsewhere("daemon");
   check_known(one, "runs on after the command");
-  usleep(1200000);  // its first call comes now, and makes no folder
+  usleep(2500000);  // its first call comes now, and makes no folder
   CHECK(fs::is_empty(one.folder->path()));
 }
 

@@ -179,6 +179,70 @@ class Nightly(unittest.TestCase):
         self.assertEqual(command["reasons"], ["killed after 2 s", "1 new"])
         self.assertIn("leak_here", (self.folder / "history" / command["page"]).read_text(encoding="utf-8"))
 
+    def test_a_process_without_a_dump_is_not_green(self):
+        # Its dump would have too long a name, so that only the run knows of it.
+        done = self.night(f"main: {subject('free_null')}; cp {subject('driver_leak_one')} $(printf %0250d 0) && "
+                          "./$(printf %0250d 0)\n")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual((self.last()["gate"], self.last()["verdict"], self.last()["complete"]), (4, "red", False))
+        self.assertIn("File name too long", self.last()["reasons"][0])
+        refused = self.accept()
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("not everything was recorded", refused.stdout)
+        self.assertFalse((self.folder / "history" / "accepted").exists())
+
+    def test_the_night_that_ran_last_counts_whatever_the_clock_says(self):
+        self.night(f"main: {subject('driver_leak_one')}\n")
+        first = next((self.folder / "history").glob("*.json"))
+        # The clock was a year ahead.
+        night = json.loads(first.read_text())
+        late = night["date"] = "2999" + night["date"][4:]
+        (first.parent / (late.replace(":", "-") + ".json")).write_text(json.dumps(night))
+        first.unlink()
+        self.assertEqual(self.night(f"main: {subject('free_null')}\n").returncode, 0)
+        self.assertEqual(self.page()["nights"][-1]["red"], False)
+        self.assertIn("0 leaks accepted", self.accept().stdout)
+
+    def test_a_history_file_without_a_member_is_named(self):
+        self.night(f"main: {subject('driver_leak_one')}\n")
+        path = next((self.folder / "history").glob("*.json"))
+        whole = json.loads(path.read_text())
+        damaged = []
+        for name in ("date", "host", "revision", "commands"):
+            damaged.append((name, {key: value for key, value in whole.items() if key != name}))
+        for name in ("name", "leaks", "exit_code", "leaked_bytes"):
+            command = {key: value for key, value in whole["commands"][0].items() if key != name}
+            damaged.append((name, {**whole, "commands": [command]}))
+        leak = {key: value for key, value in whole["commands"][0]["leaks"][0].items() if key != "id"}
+        damaged.append(("id", {**whole, "commands": [{**whole["commands"][0], "leaks": [leak]}]}))
+        damaged.append(("commands", {**whole, "commands": 7}))
+        for name, night in damaged:
+            path.write_text(json.dumps(night))
+            for done in (self.night(None), self.accept()):
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(path.name, done.stderr)
+                self.assertIn(f'"{name}"', done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+        path.write_text(json.dumps(whole))
+        self.assertEqual(self.accept().returncode, 0)
+        accepted = next((self.folder / "history" / "accepted").glob("*.json"))
+        accepted.write_text('{"schema": "culprit.baseline/1", "leaks": [{"bytes": 1}]}')
+        done = self.night(None)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(accepted.name, done.stderr)
+
+    def test_children_that_left_the_session_end_at_the_time_limit(self):
+        pids = self.folder / "pids"
+        line = f"setsid sh -c 'echo $$ >>{pids}; exec sleep 300' & "
+        line += f"(setsid setsid sh -c 'echo $$ >>{pids}; sleep 300' &) ; "
+        self.night(f"slow: {subject('free_null')}; {line} sleep 300\n", "--timeout", "2")
+        self.assertEqual(self.last()["exit_code"], "timeout")
+        numbers = pids.read_text().split()
+        self.assertEqual(len(numbers), 2)
+        for number in numbers:
+            stat = pathlib.Path("/proc", number, "stat")
+            self.assertTrue(not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z", number)
+
     def test_nights_of_an_older_version_are_shown(self):
         history = self.folder / "history"
         history.mkdir()

@@ -167,6 +167,7 @@ TEST_CASE("a job's dumps keep the ranks apart from the launcher, however they ar
   // Without the dump of a rank, nothing is known of it, whether the launcher's is there or not.
   std::vector<std::string> words = {"report", "--merge", "--fail-on", "errors"};
   for (const fs::directory_entry& entry : fs::directory_iterator(dumps)) {
+    if (entry.path().extension() != ".dump") continue;
     const nlohmann::json rank = read_report(entry.path()).json.at("process").at("rank");
     if (rank != 1) words.push_back(entry.path().string());
   }

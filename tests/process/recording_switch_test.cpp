@@ -285,8 +285,8 @@ TEST_CASE("culprit run --paused takes the pid of culprit run too", "[switch][run
   INFO(run.err);
   CHECK(has(run.err, "LEAKED 9.77 KiB in 1 allocation"));
   const Run never = culprit_run({"--paused"}, {"switched", "a"});
-  CHECK(never.exit_code == 0);
-  CHECK(has(never.err, "recording was never switched on"));
+  CHECK(never.exit_code == 4);
+  CHECK(has(never.err, "called CUDA while recording was off"));
 }
 
 }  // namespace culprit::test

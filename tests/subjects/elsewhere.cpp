@@ -37,7 +37,7 @@ void become_daemon() {
   setsid();
   if (chdir("/") != 0) _exit(1);
   syscall(SYS_close_range, 0U, ~0U, 0U);
-  usleep(700000);
+  usleep(2500000);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ culprit.views.report = function (data) {
   // Notes that qualify the results, shown above them.
   function notes(report) {
     const list = report.notes.slice();
+    if (report.recording && report.recording.share) list.unshift("Recorded in part: " + report.recording.share);
     if (report.summary.not_searched) list.unshift("Not searched: " + report.summary.not_searched);
     list.unshift(...report.incomplete.map((reason) => "Not known: " + reason));
     if (report.summary.merged_stacks > 0)

@@ -182,6 +182,8 @@ Json marks_json(const Report& report) {
 Json recording_json(const Report& report) {
   Json one;
   one["state"] = report.recording.off ? "off" : "on";
+  const std::string share = recorded_share_text(report);
+  one["share"] = share.empty() ? Json() : Json(share);
   one["last_switch_ns"] = report.recording.last_switch_ns;
   one["process_age_ns"] = report.recording.process_age_ns;
   one["spans"] = Json::array();
@@ -556,6 +558,31 @@ Json report_head_json(const Report& report) {
   head["holder_search"] = holder_search_json(report.holder_search);
   head["answers"] = answer_links(report);
   return head;
+}
+
+Json summary_of_all(const std::vector<Report>& reports, bool nothing_known) {
+  Json all = summary_json(Report());
+  all["not_known"] = Json::array();
+  bool complete = !nothing_known, leaks = false, known = !nothing_known;
+  for (const Report& report : reports) {
+    const Json one = summary_json(report);
+    for (const auto& [name, value] : one.items()) {
+      if (value.is_number_unsigned()) all[name] = all[name].get<std::uint64_t>() + value.get<std::uint64_t>();
+    }
+    for (const std::string& reason : reasons_not_known(report)) all["not_known"].push_back(reason);
+    for (const char* text : {"not_searched", "stop_reason"}) {
+      if (all[text].is_null()) all[text] = one[text];
+    }
+    const Verdict verdict = verdict_of(report);
+    complete = complete && is_complete(report);
+    leaks = leaks || verdict == Verdict::kLeaks;
+    known = known && verdict != Verdict::kNotKnown;
+  }
+  all["complete"] = complete;
+  all["verdict"] = verdict_name(!known ? Verdict::kNotKnown : leaks ? Verdict::kLeaks : Verdict::kClean);
+  // These have no sum: they are in the summary of each report.
+  for (const char* name : {"caches", "ran_out", "totals"}) all.erase(name);
+  return all;
 }
 
 }  // namespace culprit::report

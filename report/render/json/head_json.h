@@ -1,6 +1,8 @@
 // The facts about the run as a whole in a JSON report.
 #pragma once
 
+#include <vector>
+
 #include "report/render/json/json.h"
 
 namespace culprit::report {
@@ -9,5 +11,9 @@ struct Report;
 
 // The facts about the run as a whole: the process, its devices, the totals.
 Json report_head_json(const Report& report);
+
+// The members `summary` of several reports as one: sums, and the verdict. `nothing_known`: something recorded that no
+// report is of.
+Json summary_of_all(const std::vector<Report>& reports, bool nothing_known);
 
 }  // namespace culprit::report

@@ -171,13 +171,14 @@ class ReportWriter {
 
 }  // namespace
 
-void render_json(const std::vector<Report>& reports, std::ostream& out) {
+void render_json(const std::vector<Report>& reports, std::ostream& out, bool nothing_known) {
   if (reports.size() == 1) {
     ReportWriter(reports.front(), 0, out).write();
     out << '\n';
     return;
   }
-  out << "{\n  \"schema\": \"culprit.reports/1\",\n  \"reports\": [";
+  out << "{\n  \"schema\": \"culprit.reports/1\",\n  \"summary\": "
+      << indented_text(summary_of_all(reports, nothing_known), 2) << ",\n  \"reports\": [";
   bool first = true;
   for (const Report& report : reports) {
     out << (first ? "\n    " : ",\n    ");

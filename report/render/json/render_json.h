@@ -14,7 +14,8 @@ struct ResolvedStack;
 
 // One report is an object of schema culprit.report/1; several are the list in an object of culprit.reports/1. Invalid
 // UTF-8 is replaced.
-void render_json(const std::vector<Report>& reports, std::ostream& out);
+// `nothing_known`: see summary_of_all().
+void render_json(const std::vector<Report>& reports, std::ostream& out, bool nothing_known = false);
 
 // One group, one error or one stack, as an object of JSON text.
 std::string group_as_json(const Group& group);

@@ -65,6 +65,7 @@ class TextReport {
 
   void print() {
     print_dropped();
+    print_share();
     print_header();
     print_recording();
     render_failures(report_, options_, out_);
@@ -191,6 +192,11 @@ class TextReport {
     if (recording.off) {
       out_ << "recording has been off since " << format_time(recording.last_switch_ns) << "\n";
     }
+  }
+
+  void print_share() {
+    const std::string share = recorded_share_text(report_);
+    if (!share.empty()) out_ << palette_.warn("RECORDED IN PART") << ": " << share << "\n";
   }
 
   void print_verdict() {

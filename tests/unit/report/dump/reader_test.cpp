@@ -1,4 +1,6 @@
 // The reader with invalid input: dumps that are cut off, edited, of another version, or no dumps at all.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -6,6 +8,7 @@
 #include <random>
 #include <sstream>
 
+#include "report/base/cut_off_files.h"
 #include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
 #include "report/model/report.h"
@@ -13,6 +16,7 @@
 #include "report/render/text/render_text.h"
 #include "tests/catch.h"
 #include "tests/support/dump_builder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 
 using namespace culprit::report;
@@ -311,6 +315,47 @@ TEST_CASE("a dump that is cut off anywhere is refused as truncated", "[report][r
     if (problem_of(cut) != DumpProblem::kTruncated) FAIL("accepted or misjudged at " << size << " bytes");
   }
   SUCCEED("refused at every size");
+}
+
+TEST_CASE("a dump that is cut off while it is read is refused, and no reader ends by a signal",
+          "[report][reader][damage]") {
+  const culprit::test::TemporaryFolder folder;
+  const std::string path = folder.file("a.dump");
+  DumpBuilder builder = small_dump();
+  const std::vector<char>& bytes = builder.bytes();
+  for (const off_t rest : {0, 4096, 8192}) {
+    INFO(rest);
+    std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    const Dump dump = Dump::open(path);
+    REQUIRE(truncate(path.c_str(), rest) == 0);
+    try {
+      load_report(dump, {});
+      FAIL("accepted");
+    } catch (const DumpError& error) {
+      CHECK(error.problem == DumpProblem::kTruncated);
+      CHECK(has(error.what(), "cut off while it was read"));
+    }
+  }
+  // The same addresses may be those of the next dump.
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  CHECK_NOTHROW(load_report(path, {}));
+  CHECK_FALSE(has_cut_off_files());
+}
+
+TEST_CASE("a program's file that is cut off while its symbols are read ends no reader", "[report][reader][damage]") {
+  const culprit::test::TemporaryFolder folder;
+  const std::string path = folder.file("a.so");
+  std::ofstream(path) << std::string(64 << 10, 'x');
+  watch_for_cut_off_files();
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  auto* const mapped = static_cast<const volatile char*>(mmap(nullptr, 64 << 10, PROT_READ, MAP_PRIVATE, file, 0));
+  REQUIRE(truncate(path.c_str(), 0) == 0);
+  CHECK(mapped[40000] == 0);
+  CHECK(has_cut_off_files());
+  CHECK(take_cut_off(const_cast<const char*>(mapped), 64 << 10));
+  CHECK_FALSE(has_cut_off_files());
+  munmap(const_cast<char*>(mapped), 64 << 10);
+  close(file);
 }
 
 TEST_CASE("a header that claims less than there is, at every size, is read without a fault",

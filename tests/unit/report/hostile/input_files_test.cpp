@@ -108,9 +108,9 @@ TEST_CASE("no file that an option or a variable names blocks a command", "[repor
              {"top " + bad, kRefused},
              {"run --baseline " + bad + " -- true", kRefused},
              {"run --suppressions " + bad + " -- true", bad.find("/proc/") == 0 ? std::set<int>{0, 3} : kRefused},
+             {"sweep --out " + bad + " -- true", is_folder ? std::set<int>{0} : kRefused},
              {"run --out " + bad + "/%p.dump -- true", is_folder ? std::set<int>{0} : kRefused},
              {"run --out " + bad + " -- true", kRefused},
-             {"sweep --out " + bad + " -- true", is_folder ? std::set<int>{0} : kRefused},
              {"sweep --sysroot " + bad + " -- true", {0, 4}},
              {"attach " + bad, kRefused}}) {
       INFO(row.command);
