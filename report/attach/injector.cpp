@@ -314,7 +314,8 @@ class Session {
   // Tries again while another thread loads a library, or is in a CUDA call of an earlier attach.
   format::AttachRequest step(AttachStep step, const Places& places) {
     const Deadline end = after(order_.limit);
-    const Deadline drained = after(milliseconds(1000));
+    // A detach leaves such a call's memory to the next attach.
+    const Deadline drained = attaches() ? end : after(milliseconds(1000));
     while (true) {
       const format::AttachRequest answer = borrow(step, places);
       const bool again = (answer.result == AttachResult::kLoading && std::chrono::steady_clock::now() < end) ||
