@@ -10,12 +10,14 @@
 #include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/own_module.h"
 #include "interpose/base/written_memory.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/modules.h"
+#include "interpose/stacks/unwind_services.h"
 
 namespace culprit {
 namespace {
@@ -105,7 +107,8 @@ bool slot_leads_to_driver(const ElfModule& module, const DirectSearch& search) {
   }
   // The other table is long, and has the driver's symbols only if the module is linked to the driver.
   if (!is_linked_to_driver(module)) return false;
-  if (relocations.data.first != nullptr) relocations.data.first += relocations.relative;
+  if (relocations.data.first == nullptr) return false;
+  relocations.data.first += relocations.relative;
   for (const ElfW(Rela)* relocation = relocations.data.first; relocation < relocations.data.last; ++relocation) {
     if (ELF64_R_TYPE(relocation->r_info) == kGlobalDataRelocation && leads_to_driver(*relocation)) return true;
   }
@@ -124,11 +127,26 @@ void look_at_module(const struct dl_phdr_info& info, const ElfModule& module, Di
   });
 }
 
+// Whether the word at `address` was left there by a hook of ours that ran on a stack in a module's data (a handler's
+// stack, a fiber's): it keeps the driver's function in a register, which the functions that it calls save. Then our
+// return addresses stand above it. A table of functions has entries only, and no call stands before one.
+bool is_left_by_hook(std::uint64_t address) {
+  constexpr std::uint64_t kHookBytes = 2048;  // of stack, at most
+  std::uint64_t above[kHookBytes / sizeof(std::uint64_t)];
+  const std::int64_t bytes = os.read_own_memory(above, address, sizeof(above));
+  return std::any_of(above, above + std::max<std::int64_t>(bytes, 0) / 8, [](std::uint64_t word) {
+    std::uint64_t code = 0;
+    return in_own_module(word) && os.read_own_memory(&code, word - sizeof(code), sizeof(code)) == sizeof(code) &&
+           ends_with_call(code);
+  });
+}
+
 bool look_at_words(void* data, const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
   auto* search = static_cast<DirectSearch*>(data);
   for (std::uint64_t i = 0; i < count; ++i) {
     if (words[i] - search->least > search->span || !is_hooked(words[i])) continue;
     const std::uint64_t hit = address + i * sizeof(std::uint64_t);
+    if (is_left_by_hook(hit)) continue;
     any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
       if (!module.contains(hit)) return false;
       add_module(info, module, search->found);

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <initializer_list>
@@ -126,7 +127,10 @@ int DumpWriter::start(const char* path, std::uint64_t limit, bool makes_folders)
   const bool kept = file.may_be_kept && error == 0;
   fd_ = kept ? file.fd : -1;
   if (!kept && file.fd >= 0) os.close_file(file.fd);
-  if (error != 0) return error;
+  if (error != 0) {
+    remove_useless();
+    return error;
+  }
 
   format::Header* fixed = header();
   std::memcpy(fixed->magic, format::kMagic, sizeof(fixed->magic));
@@ -136,6 +140,12 @@ int DumpWriter::start(const char* path, std::uint64_t limit, bool makes_folders)
   fixed->size_limit = limit_;
   __atomic_store_n(&fixed->file_bytes, size_, __ATOMIC_RELEASE);
   return 0;
+}
+
+void DumpWriter::remove_useless() {
+  FileId named;
+  if (in_memory_ || calls_restricted() || os.identify_path(path_, &named) != 0 || !named.same_file(id_)) return;
+  unlink(path_);
 }
 
 int DumpWriter::map_header(int fd) {

@@ -134,6 +134,8 @@ class DumpWriter {
   bool extend_file(std::uint64_t bytes);
   bool extend_by_name(std::uint64_t bytes);
   int map_header(int fd);
+  // Removes the file of a dump whose header found no room: it would have no content.
+  void remove_useless();
   int open_new(const char* path, bool makes_folders, OpenedFile* file);
   int map_piece(int fd, std::uint64_t bytes);
 

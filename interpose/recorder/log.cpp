@@ -122,6 +122,15 @@ void warn_not_recording(const Options& options, const char* path, int error) {
   });
 }
 
+void warn_no_memory(const Options& options) {
+  if (options.log_level < LogLevel::kWarn) return;
+  on_own_stack([] {
+    Line line;
+    *line << "warning: nothing is recorded: the limits of this process leave no room for the recorder's tables "
+             "(ulimit -v, -d and -n).";
+  });
+}
+
 void warn_signal_refused(const char* chosen, int used) {
   on_own_stack([&] {
     if (chosen_log_level() < LogLevel::kWarn) return;

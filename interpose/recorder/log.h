@@ -11,6 +11,9 @@ struct Process;
 // The dump could not be created. Written once, at the first CUDA call, fork children included.
 void warn_not_recording(const Options& options, const char* path, int error);
 
+// The same for a process without memory for the recorder.
+void warn_no_memory(const Options& options);
+
 // With CULPRIT_START=signal: the value `chosen` of CULPRIT_SIGNAL cannot be used; signal `used` is used instead.
 void warn_signal_refused(const char* chosen, int used);
 

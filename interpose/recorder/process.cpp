@@ -44,6 +44,12 @@ namespace {
 
 std::atomic<Process*> the_process;
 bool wiped_on_fork = false;
+std::atomic<bool> without_memory;  // there was no room for the recorder's first structures; inherited by fork children
+
+// The limits may have room again later; records from the middle of a run would only mislead.
+void give_up_without_memory() {
+  if (!without_memory.exchange(true)) tell_no_memory();
+}
 
 // The mapping is made once and serves all fork descendants; of two racing threads either may make it.
 Process* mapped_process() {
@@ -127,7 +133,8 @@ Process* process_if_recording() {
 
 bool recording_failed() {
   const Process* process = the_process.load(std::memory_order_acquire);
-  return process != nullptr && process->phase.load(std::memory_order_acquire) == Phase::kFailed;
+  if (process == nullptr) return without_memory.load(std::memory_order_relaxed);
+  return process->phase.load(std::memory_order_acquire) == Phase::kFailed;
 }
 
 namespace {
@@ -141,8 +148,11 @@ Process* begin_process(bool called) {
   ensure_prepared();
   if (loaded_late() && !attached_here()) return nullptr;
   if (the_process.load(std::memory_order_acquire) == nullptr && !recording_wanted()) return nullptr;
-  Process* process = mapped_process();
-  if (process == nullptr) return nullptr;
+  Process* process = without_memory.load(std::memory_order_relaxed) ? nullptr : mapped_process();
+  if (process == nullptr) {
+    give_up_without_memory();
+    return nullptr;
+  }
   // The kernel could not wipe the page in this fork child.
   if (!wiped_on_fork && process->pid != 0 && process->pid != static_cast<int>(getpid()))
     std::memset(static_cast<void*>(process), 0, sizeof(*process));
@@ -243,7 +253,7 @@ namespace {
 bool may_record() {
   if (loaded_late() && !attached_here()) return false;
   const Process* process = the_process.load(std::memory_order_acquire);
-  if (process == nullptr) return recording_wanted();
+  if (process == nullptr) return !without_memory.load(std::memory_order_relaxed) && recording_wanted();
   switch (process->phase.load(std::memory_order_acquire)) {
     case Phase::kFailed:
     case Phase::kDetached:
@@ -272,6 +282,7 @@ Process* Recording::begin(int* saved_errno, bool* first_of_thread) {
     // A detach waits for known threads, so register before testing whether recording is on.
     if (!know_this_thread()) {
       count_lost_call();
+      if (the_process.load(std::memory_order_acquire) == nullptr) give_up_without_memory();
       return nullptr;
     }
     Process* found = recording_process();

@@ -83,6 +83,16 @@ void drop_copy(Process& process) {
 
 }  // namespace
 
+void tell_no_memory() {
+  on_own_stack([] {
+    const Variables variables(nullptr);
+    Options options;  // on this stack: there is no other memory
+    read_options(variables, &options);
+    warn_no_memory(options);
+    note_run_start(options, static_cast<int>(getpid()), ENOMEM, "");
+  });
+}
+
 int start_recording(Process& process, bool called) {
   process.pid = static_cast<int>(getpid());
   drop_copy(process);

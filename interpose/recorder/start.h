@@ -13,4 +13,7 @@ int start_recording(Process& process, bool called);
 // of descriptors, if the process has one thread. Nothing of the program's changes. Once in each process.
 void prepare_for_driver_threads();
 
+// For a process without memory for the recorder's first structures: writes a warning, and tells `culprit run`. Once.
+void tell_no_memory();
+
 }  // namespace culprit

@@ -18,8 +18,10 @@ int visit_for_code(struct dl_phdr_info* module, std::size_t, void* data) {
   return 0;
 }
 
-// Whether the bytes before a return address, the nearest one being the highest of `code`, end with a call: E8 and four
-// bytes, or FF with the second of its operations and up to five bytes more.
+}  // namespace
+
+namespace culprit {
+
 bool ends_with_call(std::uint64_t code) {
   const auto byte = [code](int before) { return static_cast<unsigned>(code >> (64 - 8 * before)) & 0xff; };
   if (byte(5) == 0xe8) return true;
@@ -27,7 +29,7 @@ bool ends_with_call(std::uint64_t code) {
   return is_indirect(2) || is_indirect(3) || is_indirect(4) || is_indirect(6) || is_indirect(7);
 }
 
-}  // namespace
+}  // namespace culprit
 
 extern "C" {
 int culprit_visit_module_at(unsigned long address, culprit::ModuleVisitor visit, void* data) {
@@ -68,7 +70,7 @@ int culprit_is_return_address_at(unsigned long frame_pointer) {
     return 0;
   const int in_code = culprit_visit_module_at(address, visit_for_code, &address);
   if (in_code != 0) return in_code > 0 ? 1 : 0;
-  if (reader->read(address - 8, &code, Kind::kWord, 0, false) && ends_with_call(code)) return 1;
+  if (reader->read(address - 8, &code, Kind::kWord, 0, false) && culprit::ends_with_call(code)) return 1;
   return culprit_read_frame_pointer(frame_pointer, frame_pointer + 16, &callers_rbp) > 0 ? 1 : 0;
 }
 }

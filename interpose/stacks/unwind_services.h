@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
@@ -34,3 +35,11 @@ CULPRIT_OWN int culprit_read_frame_pointer(unsigned long address, unsigned long 
 // a JVM has return addresses that no call made, but keeps frame pointers.)
 CULPRIT_OWN int culprit_is_return_address_at(unsigned long frame_pointer);
 }
+
+namespace culprit {
+
+// Whether the bytes before a return address, the nearest one being the highest of `code`, end with a call: E8 and four
+// bytes, or FF with the second of its operations and up to five bytes more.
+bool ends_with_call(std::uint64_t code);
+
+}  // namespace culprit

@@ -38,6 +38,8 @@ bool is_one_of(const std::string& path, const std::vector<std::string>& dumps) {
 std::string reason_without_dump(int error, const std::string& path) {
   const std::string where = path.empty() ? "" : ": " + path;
   if (error == ESPIPE) return "no dump could be made" + where + " is no regular file; choose another --out";
+  if (error == ENOMEM)
+    return "no dump could be made" + where + " (" + std::strerror(error) + "): raise its limits (ulimit -v, -d)";
   return "no dump could be made" + where + " (" + std::strerror(error) + "); choose another --out";
 }
 

@@ -41,6 +41,22 @@ TEST_CASE("a program that needs 48 MiB of a limit of 96 MiB gets them", "[memory
   }
 }
 
+TEST_CASE("a gate fails where a program leaves the recorder no memory", "[memory]") {
+  // From a limit that refuses the first page to one that has room for a part of the tables.
+  for (const char* resource : {"data", "space"}) {
+    for (const char* kib : {"0", "64", "512", "2048", "16384"}) {
+      Situation situation{"address_space", {resource, kib}};
+      situation.fake_driver_only = true;
+      const BothWays runs = both_ways(situation);
+      check_leaks_or_dropped(runs, 2);
+      if (!runs.ran) continue;
+      const Run gate = run_at_gate(situation);
+      INFO(resource << " " << kib << ": " << gate.err);
+      CHECK((gate.exit_code == 1 || gate.exit_code == 4));
+    }
+  }
+}
+
 TEST_CASE("64 threads live under a small limit", "[memory]") {
   both_ways(limited("threads", "64", RLIMIT_AS, 64 * kMiB));
 }

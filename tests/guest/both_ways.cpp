@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/catch.h"
+#include "tests/process/culprit_run.h"
 #include "tests/support/text.h"
 
 namespace culprit::test {
@@ -30,22 +31,27 @@ std::map<std::string, long long> read_figures(const fs::path& path) {
   return figures;
 }
 
-Run run_once(const Situation& situation, bool preload, std::map<std::string, long long>* figures) {
+RunOptions options_of(const Situation& situation) {
   RunOptions options;
-  options.preload = preload;
   options.preload_before = situation.preload_before;
   options.preload_after = situation.preload_after;
   options.timeout_seconds = situation.seconds;
   options.before_exec = situation.before_exec;
   options.working_directory = situation.working_directory;
-  const TemporaryFolder folder;
-  const fs::path figures_path = folder.path() / "figures";
-  options.environment["GUEST_FIGURES"] = figures_path.string();
   if (!on_gpu()) {
     options.environment["LD_LIBRARY_PATH"] =
         (tree() / "guest" / "driver").string() + ":" + (tree() / "simcuda").string();
   }
   for (const auto& [name, value] : situation.environment) options.environment[name] = value;
+  return options;
+}
+
+Run run_once(const Situation& situation, bool preload, std::map<std::string, long long>* figures) {
+  const TemporaryFolder folder;
+  const fs::path figures_path = folder.path() / "figures";
+  RunOptions options = options_of(situation);
+  options.preload = preload;
+  options.environment.emplace("GUEST_FIGURES", figures_path.string());
   Run run = run_preloaded(guest_path(situation.program).string(), situation.arguments, options);
   *figures = read_figures(figures_path);
   return run;
@@ -98,6 +104,12 @@ BothWays both_ways(const Situation& situation) {
   };
   CHECK(comparable(runs.under.err) == comparable(runs.alone.err));
   return runs;
+}
+
+Run run_at_gate(const Situation& situation) {
+  std::vector<std::string> command = {guest_path(situation.program).string()};
+  command.insert(command.end(), situation.arguments.begin(), situation.arguments.end());
+  return culprit_run({"--fail-on", "leaks"}, command, options_of(situation));
 }
 
 void check_leaks_or_dropped(const BothWays& runs, std::uint64_t expected) {

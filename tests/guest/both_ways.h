@@ -39,6 +39,9 @@ struct BothWays {
 // is left out with a warning.
 BothWays both_ways(const Situation& situation);
 
+// The situation's program under `culprit run --fail-on leaks`.
+Run run_at_gate(const Situation& situation);
+
 // For a program that left `expected` allocations on purpose: CHECKs that the only dump's report has so many leaks, or
 // says that recording was incomplete (summary.complete, or summary.dropped of older reports).
 void check_leaks_or_dropped(const BothWays& runs, std::uint64_t expected);

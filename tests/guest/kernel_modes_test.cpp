@@ -36,6 +36,8 @@ TEST_CASE("a program whose threads may not use cpuid lives", "[modes]") { check_
 
 TEST_CASE("a program whose processor checks alignment lives", "[modes]") { check_mode("alignment"); }
 
+TEST_CASE("a program that calls with the direction flag set lives", "[modes]") { check_mode("direction"); }
+
 TEST_CASE("other modes of a process change nothing", "[modes]") {
   for (const char* mode : {"not-dumpable", "no-new-privileges", "no-writable-code", "late-timers", "no-files",
                            "no-huge-pages", "locked", "idle", "signals-blocked"})

@@ -30,6 +30,14 @@ TEST_CASE("a handler on an alternate stack of 8 KiB may call CUDA", "[stacks]") 
   }
 }
 
+TEST_CASE("what a hook leaves on a stack among the globals is no user of the driver", "[stacks]") {
+  const BothWays runs = both_ways({"static_stack", {}});
+  if (!runs.ran) return;
+  const Report report = read_report(runs.under.dump());
+  CHECK(report.json.at("summary").at("complete") == true);
+  CHECK(report.json.value("unseen", nlohmann::json::array()).empty());
+}
+
 TEST_CASE("a call takes at most 2 KiB of stack more than the driver alone", "[stacks]") {
   const BothWays runs = both_ways({"painted_stack", {}});
   CHECK(runs.figures_alone.size() == 17);

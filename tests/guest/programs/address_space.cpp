@@ -1,8 +1,10 @@
-// A program that uses most of the memory that its limits allow: address_space after|before|threads|locked MIB
+// A program that uses most of the memory that its limits allow: address_space after|before|threads|locked|data|space N
 //   after: allocates MIB after its first CUDA call; before: allocates MIB before that call, and the rest after it
 //   threads: MIB threads that live at the same time; locked: locks all memory (mlockall), then allocates MIB more
+//   data, space: N KiB may be added to its data, or to its address space, before the first CUDA call
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <vector>
 
@@ -47,6 +49,18 @@ void run_threads(long count) {
   for (pthread_t thread : threads) CHECKED(pthread_join(thread, nullptr));
 }
 
+// Leaves `kib` KiB more than the process has.
+void limit(__rlimit_resource resource, long kib) {
+  FILE* file = fopen("/proc/self/statm", "r");
+  unsigned long pages[6] = {};  // the sizes of all memory, resident, shared, of code, 0, and of data and stack
+  HOLDS(file != nullptr);
+  for (unsigned long& count : pages) HOLDS(fscanf(file, "%lu", &count) == 1);
+  fclose(file);
+  const rlim_t bytes = pages[resource == RLIMIT_AS ? 0 : 5] * 4096 + static_cast<rlim_t>(kib) * 1024;
+  const rlimit bound = {bytes, bytes};
+  HOLDS(setrlimit(resource, &bound) == 0);
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -54,6 +68,8 @@ int main(int, char** argv) {
   const long mib = atol(argv[2]);
   if (strcmp(when, "before") == 0) take(mib);
   if (strcmp(when, "locked") == 0) HOLDS(mlockall(MCL_CURRENT | MCL_FUTURE) == 0);
+  if (strcmp(when, "data") == 0) limit(RLIMIT_DATA, mib);
+  if (strcmp(when, "space") == 0) limit(RLIMIT_AS, mib);
   use_cuda();
   if (strcmp(when, "after") == 0 || strcmp(when, "locked") == 0) take(mib);
   if (strcmp(when, "threads") == 0) run_threads(mib);

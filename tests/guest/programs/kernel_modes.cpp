@@ -14,31 +14,30 @@
 namespace {
 
 bool checks_alignment;
+bool counts_down;
 
-// The flag is set around CUDA calls only: libc itself reads unaligned words.
-void check_alignment(bool on) {
-  if (!checks_alignment) return;
-  if (on) {
-    asm volatile("pushfq; orl $0x40000, (%%rsp); popfq" ::: "memory", "cc");
-  } else {
-    asm volatile("pushfq; andl $~0x40000, (%%rsp); popfq" ::: "memory", "cc");
-  }
+// The flags are set around CUDA calls only: libc itself reads unaligned words, and copies upwards.
+void set_flags(bool on) {
+  if (checks_alignment && on) asm volatile("pushfq; orl $0x40000, (%%rsp); popfq" ::: "memory", "cc");
+  if (checks_alignment && !on) asm volatile("pushfq; andl $~0x40000, (%%rsp); popfq" ::: "memory", "cc");
+  if (counts_down && on) asm volatile("std" ::: "memory", "cc");
+  if (counts_down && !on) asm volatile("cld" ::: "memory", "cc");
 }
 
 GUEST_FUNCTION void work(uint64_t seed) {
   // New stacks and known ones, and memory that changes the live sum of the device.
   for (int round = 0; round < 3; ++round) {
     for (uint64_t path = 0; path < 200; ++path) {
-      check_alignment(true);
+      set_flags(true);
       guest::pair_by_path(path * 7 + seed, 10);
-      check_alignment(false);
+      set_flags(false);
     }
   }
-  check_alignment(true);
+  set_flags(true);
   guest::release(guest::allocate(64 << 20));
   CUdeviceptr none = 0;
   const CUresult refused = cuMemAlloc(&none, 0);
-  check_alignment(false);
+  set_flags(false);
   HOLDS(refused != CUDA_SUCCESS);
   try {
     guest::allocate(4096);
@@ -60,6 +59,7 @@ bool enter(const char* mode) {
   if (strcmp(mode, "no-counter") == 0) return prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) == 0;
   if (strcmp(mode, "no-cpuid") == 0) return syscall(SYS_arch_prctl, ARCH_SET_CPUID, 0) == 0;
   if (strcmp(mode, "alignment") == 0) return checks_alignment = true;
+  if (strcmp(mode, "direction") == 0) return counts_down = true;
   if (strcmp(mode, "not-dumpable") == 0) return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
   if (strcmp(mode, "no-new-privileges") == 0) return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   if (strcmp(mode, "no-writable-code") == 0) return prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0) == 0;
