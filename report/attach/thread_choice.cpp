@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/attach/registers.h"
+#include "report/attach/seccomp_filters.h"
 #include "report/attach/thread_stack.h"
 
 namespace culprit::report {
@@ -91,6 +92,11 @@ bool ThreadChoice::is_as_expected(pid_t thread) {
   const long entered = call.number;
   call = named(thread, call);
   const long number = call.number;
+  // The stop itself makes the thread call restart_syscall(2), which a filter may answer with the process's end.
+  if (is_continued_by_restart(registers) && !may_make_call(process_, thread, restart_number())) {
+    repeat_instead_of_restart(&registers);
+    return write_registers(thread, registers);
+  }
   if (is_to_be_restarted(registers)) {
     put_remainder_back(thread);
     if (number != entered) {
