@@ -61,8 +61,11 @@ class Needs:
     def commands(self):
         """The commands of the tests as CMake wrote them. ctest shows none if its program is not built."""
         commands = {}
+        # Other builds lie in this one: those of tidy.sh and package.sh, and the clones of newcomer_test.py.
+        others = [path.parent for path in self.build.rglob("CMakeCache.txt") if path.parent != self.build]
+        others.append(self.build / "chosen_tests")
         for path in self.build.rglob("CTestTestfile.cmake"):
-            if path.parent != self.build / "chosen_tests":
+            if not any(other == path.parent or other in path.parents for other in others):
                 for name, words in re.findall(r"^add_test\(\[=*\[(.*?)\]=*\] (.*)\)$", path.read_text("utf-8"), re.M):
                     commands[name] = re.findall(STRING, words)
         return commands

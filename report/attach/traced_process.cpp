@@ -69,11 +69,13 @@ std::string TracedProcess::name() const {
 }
 
 bool TracedProcess::is_alive() const {
-  // While a thread other than the first executes another program, /proc shows for a moment no thread that lives.
-  for (int tries = 0; tries < 10; ++tries) {
-    if (tries != 0) ::usleep(1000);
+  // While a thread other than the first executes another program, /proc shows for a moment no thread that lives: on
+  // busy processors for tens of milliseconds.
+  for (int tries = 0; tries < 100; ++tries) {
+    if (tries != 0) ::usleep(2000);
     const std::optional<ProcessStat> stat = folder_.stat();
-    if (stat && stat->start_ticks == start_time_ && !folder_.has_ended()) return true;
+    if (!stat) return false;
+    if (stat->start_ticks == start_time_ && !folder_.has_ended()) return true;
   }
   return false;
 }

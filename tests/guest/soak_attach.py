@@ -26,7 +26,8 @@ TIMEOUT = 60
 # attach; one that was left by a killed culprit may be attached.
 EXPLAINED = ("is attached already", "is not attached", "(exec)", "has not loaded glibc", "has another culprit at work",
              "another attach or detach is at work", "came to a point where a call can be injected",
-             "is loading a library", "was killed", "interrupted;", "earlier attach", "ended meanwhile")
+             "is loading a library", "was being loaded", "was killed", "interrupted;", "earlier attach",
+             "ended meanwhile")
 
 
 class AttachStorm:
@@ -42,7 +43,8 @@ class AttachStorm:
             raise self.failure(text)
 
     def culprit(self, command, pid, *more):
-        return subprocess.Popen([self.soak.build / "bin/culprit", command, str(pid), "--timeout", "20s", *more],
+        limit = "20s" if self.soak.long else "4s"
+        return subprocess.Popen([self.soak.build / "bin/culprit", command, str(pid), "--timeout", limit, *more],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 env=self.soak.environment(preload=False))
 
@@ -115,10 +117,11 @@ class AttachStorm:
 
     def run(self):
         end = time.monotonic() + self.soak.seconds
-        while time.monotonic() < end or self.counts["programs"] < len(PROGRAMS):
+        programs = random.sample(PROGRAMS, len(PROGRAMS))
+        while time.monotonic() < end or self.counts["programs"] < (len(PROGRAMS) if self.soak.long else 3):
             self.soak.clear()
             number = self.counts["programs"]
-            self.one_program(*(PROGRAMS[number] if number < len(PROGRAMS) else random.choice(PROGRAMS)))
+            self.one_program(*(programs[number] if number < len(programs) else random.choice(PROGRAMS)))
         return ", ".join(f"{count} {what}" for what, count in self.counts.items())
 
 
