@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (char& c : name) {
     if (c == '/' || c == '\0') c = '%';
   }
-  report::find_dumps(folder.path() + "/" + name, 0);
+  report::find_dumps(folder.path() + "/" + name, report::RunOfDumps());
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     report::function_name(word.c_str());

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -156,6 +158,9 @@ TEST_CASE("a dump takes no descriptor that the program could have") {
     struct rlimit less = limit;
     less.rlim_cur = 300;
     if (limit.rlim_max < 400) return;
+    // Beside a thread, as TSan's runtime has one, no descriptor is kept in the first two seconds.
+    using Entries = std::filesystem::directory_iterator;
+    if (std::distance(Entries("/proc/self/task"), Entries()) != 1) return;
     REQUIRE(setrlimit(RLIMIT_NOFILE, &less) == 0);
     REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
     CHECK(same_next());
