@@ -57,4 +57,19 @@ Json read_json(const std::string& path, std::size_t* bytes, std::string* problem
   return parse_json(text, problem);
 }
 
+std::uint64_t number_of(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
+}
+
+bool flag_of(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_boolean() && at->get<bool>();
+}
+
+std::string text_of(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
 }  // namespace culprit::report

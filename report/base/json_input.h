@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -14,5 +15,11 @@ nlohmann::json read_json(const std::string& path, std::size_t* bytes = nullptr, 
 
 // Likewise for a text in memory.
 nlohmann::json parse_json(const std::string& text, std::string* problem = nullptr);
+
+// A member of an object. One that is missing or of another type is read as 0, false or empty: another version may have
+// written it.
+std::uint64_t number_of(const nlohmann::json& object, const char* name);
+bool flag_of(const nlohmann::json& object, const char* name);
+std::string text_of(const nlohmann::json& object, const char* name);
 
 }  // namespace culprit::report

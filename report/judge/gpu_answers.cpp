@@ -22,20 +22,8 @@ constexpr std::size_t kMostOthers = 256;
 constexpr std::size_t kLongestText = 4096;
 constexpr std::uint64_t kMostBytes = 1ULL << 56;  // sums do not overflow
 
-std::uint64_t number(const Json& json, const char* name) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
-}
-
-bool flag(const Json& json, const char* name) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_boolean() && at->get<bool>();
-}
-
-std::string text(const Json& json, const char* name) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_string() ? at->get<std::string>().substr(0, kLongestText) : std::string();
-}
+// At most so many bytes of a text that a reader sees.
+std::string short_text_of(const Json& json, const char* name) { return text_of(json, name).substr(0, kLongestText); }
 
 bool read_bytes(const Json& json, const char* name, std::uint64_t* bytes) {
   const auto at = json.find(name);
@@ -46,21 +34,21 @@ bool read_bytes(const Json& json, const char* name, std::uint64_t* bytes) {
 
 GpuAnswer answer_of(const Json& json) {
   GpuAnswer answer;
-  answer.device = static_cast<unsigned>(std::min<std::uint64_t>(number(json, "device"), format::kNoDevice));
+  answer.device = static_cast<unsigned>(std::min<std::uint64_t>(number_of(json, "device"), format::kNoDevice));
   GpuCharges& charges = answer.charges;
-  charges.asked_ns = number(json, "asked_ns");
-  charges.after_end = flag(json, "after_end");
-  charges.problem = text(json, "problem");
-  charges.foreign_numbers = flag(json, "foreign_numbers");
+  charges.asked_ns = number_of(json, "asked_ns");
+  charges.after_end = flag_of(json, "after_end");
+  charges.problem = short_text_of(json, "problem");
+  charges.foreign_numbers = flag_of(json, "foreign_numbers");
   charges.own_known = read_bytes(json, "own_bytes", &charges.own_bytes);
-  charges.left_out = number(json, "left_out");
+  charges.left_out = number_of(json, "left_out");
   const auto others = json.find("others");
   if (others == json.end() || !others->is_array()) return answer;
   for (const Json& one : *others) {
     if (!one.is_object() || charges.others.size() == kMostOthers) continue;
     ChargedProcess process;
-    process.pid = static_cast<std::uint32_t>(std::min<std::uint64_t>(number(one, "pid"), UINT32_MAX));
-    process.name = text(one, "name");
+    process.pid = static_cast<std::uint32_t>(std::min<std::uint64_t>(number_of(one, "pid"), UINT32_MAX));
+    process.name = short_text_of(one, "name");
     process.bytes_known = read_bytes(one, "bytes", &process.bytes);
     charges.others.push_back(std::move(process));
   }
@@ -120,12 +108,13 @@ std::vector<GpuAnswer> read_gpu_answers(const Dump& dump, std::string* problem) 
     *problem = std::string(error.what()) + ", and was left out";
     return answers;
   }
-  if (!json.is_object() || text(json, "schema") != kSchema) {
+  if (!json.is_object() || text_of(json, "schema") != kSchema) {
     *problem = path + " has no answers of NVML (schema " + kSchema + "), and was left out";
     return answers;
   }
   // Of an earlier dump of this name.
-  if (number(json, "pid") != dump.header().pid || number(json, "start_realtime_ns") != dump.header().start_realtime_ns)
+  if (number_of(json, "pid") != dump.header().pid ||
+      number_of(json, "start_realtime_ns") != dump.header().start_realtime_ns)
     return answers;
   const auto list = json.find("answers");
   if (list == json.end() || !list->is_array()) return answers;

@@ -24,18 +24,6 @@ constexpr std::size_t kMostPools = 64;  // of memory: a framework has one for ea
 constexpr char kTorchPool[] = "PyTorch caching allocator";
 constexpr char kCuPyPool[] = "CuPy memory pool";
 
-// Members that are missing or of another type are read as 0 or empty: another version of the package may have written
-// them.
-std::uint64_t number(const Json& from, const char* key) {
-  const auto at = from.find(key);
-  return at != from.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
-}
-
-std::string text(const Json& from, const char* key) {
-  const auto at = from.find(key);
-  return at != from.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
 template <typename Visit>
 void for_each_object(const Json& from, const char* key, Visit visit) {
   const auto list = from.find(key);
@@ -49,40 +37,40 @@ void for_each_object(const Json& from, const char* key, Visit visit) {
 template <typename Visit>
 void for_each_place(const Json& from, const char* key, Visit visit) {
   for_each_object(from, key, [&](const Json& one) {
-    if (number(one, "address") != 0) visit(one);
+    if (number_of(one, "address") != 0) visit(one);
   });
 }
 
 PythonView view_of(const Json& json) {
   PythonView view;
-  const std::string taken = text(json, "taken");
+  const std::string taken = text_of(json, "taken");
   view.taken = taken == "exit" || taken == "out-of-memory" ? taken : "snapshot";
   for_each_object(json, "caches", [&](const Json& cache) {
-    if (text(cache, "framework") != "torch") return;
+    if (text_of(cache, "framework") != "torch") return;
     for_each_place(cache, "segments", [&](const Json& from) {
       PythonView::Segment segment;
-      segment.address = number(from, "address");
-      segment.bytes = number(from, "bytes");
-      segment.live_bytes = std::min(number(from, "live_bytes"), segment.bytes);
-      segment.device = number(from, "device");
-      segment.largest_idle = number(from, "largest_idle");
-      segment.pending_bytes = std::min(number(from, "pending_bytes"), segment.bytes - segment.live_bytes);
-      segment.private_pool = number(from, "private_pool") != 0;
-      segment.small = number(from, "small") != 0;
+      segment.address = number_of(from, "address");
+      segment.bytes = number_of(from, "bytes");
+      segment.live_bytes = std::min(number_of(from, "live_bytes"), segment.bytes);
+      segment.device = number_of(from, "device");
+      segment.largest_idle = number_of(from, "largest_idle");
+      segment.pending_bytes = std::min(number_of(from, "pending_bytes"), segment.bytes - segment.live_bytes);
+      segment.private_pool = number_of(from, "private_pool") != 0;
+      segment.small = number_of(from, "small") != 0;
       for_each_place(from, "blocks", [&](const Json& block) {
-        segment.blocks.push_back({number(block, "address"), number(block, "bytes"), text(block, "file"),
-                                  number(block, "line"), text(block, "function")});
+        segment.blocks.push_back({number_of(block, "address"), number_of(block, "bytes"), text_of(block, "file"),
+                                  number_of(block, "line"), text_of(block, "function")});
       });
       view.segments.push_back(std::move(segment));
     });
   });
   for_each_object(json, "pools", [&](const Json& pool) {
-    if (text(pool, "framework").empty() || view.pools.size() == kMostPools) return;
-    view.pools.push_back(
-        {text(pool, "framework"), number(pool, "device"), number(pool, "used_bytes"), number(pool, "total_bytes")});
+    if (text_of(pool, "framework").empty() || view.pools.size() == kMostPools) return;
+    view.pools.push_back({text_of(pool, "framework"), number_of(pool, "device"), number_of(pool, "used_bytes"),
+                          number_of(pool, "total_bytes")});
   });
   for_each_place(json, "objects", [&](const Json& from) {
-    PythonView::Object object = {number(from, "address"), number(from, "bytes"), text(from, "type"), {}};
+    PythonView::Object object = {number_of(from, "address"), number_of(from, "bytes"), text_of(from, "type"), {}};
     const auto holders = from.find("holders");
     if (holders != from.end() && holders->is_array()) {
       for (const Json& holder : *holders) {
@@ -150,7 +138,7 @@ std::optional<PythonView> read_python_view(const std::string& dump_path, std::st
     return std::nullopt;
   }
   const Json json = read_json(path);
-  if (!json.is_object() || text(json, "schema") != kSchema) {
+  if (!json.is_object() || text_of(json, "schema") != kSchema) {
     *problem = path + " is no view from inside a framework (schema " + kSchema + "), and was left out";
     return std::nullopt;
   }

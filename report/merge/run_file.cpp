@@ -23,21 +23,6 @@ constexpr char kSchema[] = "culprit.run/1";
 constexpr std::size_t kIdDigits = 32;
 constexpr std::uint64_t kMostFileBytes = 256 << 20;
 
-std::string text_of(const Input& json, const char* name) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
-std::uint64_t number_of(const Input& json, const char* name) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
-}
-
-bool flag_of(const Input& json, const char* name) {
-  const auto at = json.find(name);
-  return at != json.end() && at->is_boolean() && at->get<bool>();
-}
-
 // The objects of a list; throws `damaged` where there is no such list, or another element.
 template <typename Use>
 void for_each_in(const Input& json, const char* name, const FileError& damaged, Use use) {
