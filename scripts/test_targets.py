@@ -8,6 +8,7 @@ ctest itself chooses, from a list of all tests: it learns the names of Catch2's 
 read from the sources. tests/package/test_targets_test.py compares both.
 """
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -61,12 +62,14 @@ class Needs:
     def commands(self):
         """The commands of the tests as CMake wrote them. ctest shows none if its program is not built."""
         commands = {}
-        # Other builds lie in this one: those of tidy.sh and package.sh, and the clones of newcomer_test.py.
-        others = [path.parent for path in self.build.rglob("CMakeCache.txt") if path.parent != self.build]
-        others.append(self.build / "chosen_tests")
-        for path in self.build.rglob("CTestTestfile.cmake"):
-            if not any(other == path.parent or other in path.parents for other in others):
-                for name, words in re.findall(r"^add_test\(\[=*\[(.*?)\]=*\] (.*)\)$", path.read_text("utf-8"), re.M):
+        for folder, folders, files in os.walk(self.build):
+            path = pathlib.Path(folder)
+            # Other builds lie in this one: those of tidy.sh and package.sh, and the clones of newcomer_test.py.
+            if path == self.build / "chosen_tests" or (path != self.build and "CMakeCache.txt" in files):
+                folders.clear()
+            elif "CTestTestfile.cmake" in files:
+                tests = (path / "CTestTestfile.cmake").read_text("utf-8")
+                for name, words in re.findall(r"^add_test\(\[=*\[(.*?)\]=*\] (.*)\)$", tests, re.M):
                     commands[name] = re.findall(STRING, words)
         return commands
 
