@@ -26,7 +26,17 @@ bool begins_with(const std::string& text, const char* prefix) {
   return text.compare(0, std::strlen(prefix), prefix) == 0;
 }
 
-bool is_unset(const timeval& time) { return time.tv_sec == 0 && time.tv_usec == 0; }
+template <typename Value>
+bool read_option(const Descriptor& socket, int option, Value* value) {
+  socklen_t size = sizeof(*value);
+  return ::getsockopt(socket.get(), SOL_SOCKET, option, value, &size) == 0;
+}
+
+// Whether a call that receives waits as long as it takes.
+bool has_no_time_out(const std::optional<Descriptor>& socket) {
+  timeval time = {};
+  return socket && read_option(*socket, SO_RCVTIMEO, &time) && time.tv_sec == 0 && time.tv_usec == 0;
+}
 
 }  // namespace
 
@@ -134,11 +144,16 @@ std::uint64_t BlockingCalls::remainder_at(const ThreadCall& call) const {
   return 0;
 }
 
+const BlockingCalls::Row* BlockingCalls::row_of(long number) {
+  const Row* row =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& each) { return each.number == number; });
+  return row != std::end(kRows) ? row : nullptr;
+}
+
 StopEffect BlockingCalls::effect(const ThreadCall& call) const {
   const long made = number(call);
-  const Row* row =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& each) { return each.number == made; });
-  if (row == std::end(kRows)) return StopEffect::kSeen;
+  const Row* row = row_of(made);
+  if (row == nullptr) return StopEffect::kSeen;
   const auto argument = [&](int index) { return index < 0 ? 0 : call.arguments[index]; };
   const std::uint64_t first = argument(row->first);
   const std::uint64_t second = argument(row->second);
@@ -170,7 +185,7 @@ StopEffect BlockingCalls::effect(const ThreadCall& call) const {
     case Rule::kReceive:
       return none_if((second & MSG_WAITALL) == 0 && reads_whole(file, true));
     case Rule::kAccept:
-      return none_if(has_no_time_out(file, SO_RCVTIMEO));
+      return none_if(has_no_time_out(duplicate(file)));
     case Rule::kNever:
       break;
   }
@@ -178,9 +193,8 @@ StopEffect BlockingCalls::effect(const ThreadCall& call) const {
 }
 
 bool BlockingCalls::moves_parts(long number) {
-  const Row* row =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& each) { return each.number == number; });
-  return row == std::end(kRows) || !row->whole;
+  const Row* row = row_of(number);
+  return row == nullptr || !row->whole;
 }
 
 bool BlockingCalls::is_cut(const ThreadCall& call, std::int64_t result) {
@@ -191,9 +205,8 @@ bool BlockingCalls::is_cut(const ThreadCall& call, std::int64_t result) {
 }
 
 std::string BlockingCalls::name(long number) {
-  const Row* row =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& each) { return each.number == number; });
-  return row != std::end(kRows) ? row->name : "system call " + std::to_string(number);
+  const Row* row = row_of(number);
+  return row != nullptr ? row->name : "system call " + std::to_string(number);
 }
 
 // The program's own open file, because its options are known to the kernel alone.
@@ -202,13 +215,6 @@ std::optional<Descriptor> BlockingCalls::duplicate(int file) const {
   Descriptor copy(static_cast<int>(::syscall(kPidfdGetfd, process_file_.get(), file, 0)));
   if (!copy.is_open()) return std::nullopt;
   return copy;
-}
-
-bool BlockingCalls::has_no_time_out(int file, int option) const {
-  const std::optional<Descriptor> socket = duplicate(file);
-  timeval time = {};
-  socklen_t size = sizeof(time);
-  return socket && ::getsockopt(socket->get(), SOL_SOCKET, option, &time, &size) == 0 && is_unset(time);
 }
 
 // Whether a call that reads from this file returns as soon as it has read anything, and has no time-out. `message`: the
@@ -220,18 +226,12 @@ bool BlockingCalls::reads_whole(int file, bool message) const {
   if (::stat(path.c_str(), &facts) != 0) return false;
   if (S_ISSOCK(facts.st_mode)) {
     const std::optional<Descriptor> socket = duplicate(file);
-    if (!socket) return false;
     int family = 0;
     int least = 0;
-    timeval time = {};
-    socklen_t family_size = sizeof(family);
-    socklen_t least_size = sizeof(least);
-    socklen_t time_size = sizeof(time);
-    if (::getsockopt(socket->get(), SOL_SOCKET, SO_DOMAIN, &family, &family_size) != 0 ||
-        ::getsockopt(socket->get(), SOL_SOCKET, SO_RCVLOWAT, &least, &least_size) != 0 ||
-        ::getsockopt(socket->get(), SOL_SOCKET, SO_RCVTIMEO, &time, &time_size) != 0)
+    if (!has_no_time_out(socket) || !read_option(*socket, SO_DOMAIN, &family) ||
+        !read_option(*socket, SO_RCVLOWAT, &least))
       return false;
-    return (family == AF_UNIX || family == AF_INET || family == AF_INET6) && least <= 1 && is_unset(time);
+    return (family == AF_UNIX || family == AF_INET || family == AF_INET6) && least <= 1;
   }
   if (message) return false;
   if (S_ISFIFO(facts.st_mode)) return true;
@@ -251,7 +251,7 @@ bool BlockingCalls::reads_whole(int file, bool message) const {
 bool BlockingCalls::is_writable(std::uint64_t address) const {
   bool writable = false;
   process_.folder().living().for_each_mapping([&](const MappedRange& range) {
-    if (address >= range.begin && address < range.end) writable = range.writable;
+    if (range.contains(address)) writable = range.writable;
   });
   return writable;
 }

@@ -57,7 +57,7 @@ class BlockingCalls {
   struct Row;
   static const Row kRows[];
   bool reads_whole(int file, bool message) const;
-  bool has_no_time_out(int file, int option) const;
+  static const Row* row_of(long number);
   std::optional<Descriptor> duplicate(int file) const;
   bool is_writable(std::uint64_t address) const;
 

@@ -18,7 +18,7 @@ constexpr unsigned char kBreakpoint = 0xcc;                       // int3
 
 bool is_accessible(const TracedProcess& process, std::uint64_t address) {
   for (const MappedRange& range : process.mappings()) {
-    if (address >= range.begin && address < range.end) return range.readable && range.writable;
+    if (range.contains(address)) return range.readable && range.writable;
   }
   return false;
 }
@@ -79,8 +79,8 @@ std::string describe_fault(const TracedProcess& process, const siginfo_t& info, 
   std::uint64_t begin = 0;
   for (const MappedRange& range : process.mappings()) {
     if (range.offset == 0 || range.path.empty()) begin = range.begin;
-    if (instruction < range.begin || instruction >= range.end) continue;
-    file = range.path.substr(range.path.rfind('/') + 1);
+    if (!range.contains(instruction)) continue;
+    file = range.file_name();
     break;
   }
   if (file.empty()) return text;

@@ -53,9 +53,22 @@ std::string why_no_memory(std::int64_t error) {
   return text;
 }
 
+// A stop made some system calls return EINTR. Those that the kernel does not repeat by itself are repeated now, because
+// from here on the thread may be abandoned at any time.
+void repeat_call(const TracedProcess& process, pid_t thread) {
+  ThreadRegisters registers;
+  if (!read_general_registers(thread, &registers)) return;
+  const ThreadRegisters as_found = registers;
+  repeat_interrupted_call(&registers);
+  // The stop itself makes the thread call restart_syscall(2), which a filter may answer with the process's end.
+  if (is_continued_by_restart(registers) && !may_make_call(process, thread, restart_number()))
+    repeat_instead_of_restart(&registers);
+  if (registers.general != as_found.general) write_registers(thread, registers);
+}
+
 }  // namespace
 
-StopWaiter::StopWaiter() {
+StopWaiter::StopWaiter(const TracedProcess& process) : process_(process) {
   sigemptyset(&watched_);
   for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&watched_, number);
   ::sigprocmask(SIG_BLOCK, &watched_, &before_);
@@ -87,24 +100,14 @@ void StopWaiter::pause(std::chrono::milliseconds time) {
   let_go_awaited();
 }
 
-// A stop made some system calls return EINTR. Those that the kernel does not repeat by itself are repeated now, because
-// from here on the thread may be abandoned at any time.
-static void repeat_call(pid_t thread) {
-  ThreadRegisters registers;
-  if (!read_general_registers(thread, &registers)) return;
-  const ThreadRegisters as_found = registers;
-  repeat_interrupted_call(&registers);
-  if (registers.general != as_found.general) write_registers(thread, registers);
-}
-
 void StopWaiter::let_go_awaited() {
-  const auto is_done = [](pid_t thread) {
+  const auto is_done = [this](pid_t thread) {
     int status = 0;
     const pid_t found = ::waitpid(thread, &status, __WALL | WNOHANG);
     if (found == 0) return false;
     // A signal that came first goes on to the program.
     const bool signal = found == thread && WIFSTOPPED(status) && !is_trap_of_ours(status);
-    if (found == thread && WIFSTOPPED(status) && !signal) repeat_call(thread);
+    if (found == thread && WIFSTOPPED(status) && !signal) repeat_call(process_, thread);
     if (found == thread && WIFSTOPPED(status))
       trace(PTRACE_DETACH, thread, 0, signal ? static_cast<std::uint64_t>(WSTOPSIG(status)) : 0);
     return true;
@@ -142,7 +145,7 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
     // Another signal came first: pass it on to the program.
     trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
   }
-  repeat_call(thread);
+  repeat_call(process, thread);
   return Stop::kStopped;
 }
 
@@ -382,7 +385,7 @@ bool HijackedThread::waits_for_loader() const {
   std::uint64_t lock = 0;
   if (!read_general_registers(thread_, &registers) || !is_waiting_for_lock(registers, &lock)) return false;
   const bool of_loader = std::any_of(loader_data_.begin(), loader_data_.end(),
-                                     [&](const MappedRange& range) { return lock >= range.begin && lock < range.end; });
+                                     [&](const MappedRange& range) { return range.contains(lock); });
   return of_loader && !owns_loader_lock(process_, loader_data_, thread_);
 }
 

@@ -36,7 +36,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 // SIGCHLD are blocked as long as the object lives.
 class StopWaiter {
  public:
-  StopWaiter();
+  // For threads of this process, which must live as long.
+  explicit StopWaiter(const TracedProcess& process);
   ~StopWaiter();
   StopWaiter(const StopWaiter&) = delete;
   StopWaiter& operator=(const StopWaiter&) = delete;
@@ -60,6 +61,7 @@ class StopWaiter {
   void take_signal(std::chrono::nanoseconds limit);
   void let_go_awaited();
 
+  const TracedProcess& process_;
   sigset_t watched_;
   sigset_t before_;
   int interrupted_ = 0;

@@ -115,9 +115,7 @@ struct TargetLibc {
 };
 
 bool is_part_of(const MappedRange& range, const std::vector<std::string>& names) {
-  const std::string name = range.path.substr(range.path.rfind('/') + 1);
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& wanted) { return name.compare(0, wanted.size(), wanted) == 0; });
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return range.file_begins_with(name); });
 }
 
 void read_code(const TracedProcess& process, const std::vector<MappedRange>& mappings,
@@ -167,7 +165,7 @@ class Hurry {
 class Session {
  public:
   Session(const TracedProcess& process, const InjectionOrder& order, InjectionFacts* facts)
-      : process_(process), order_(order), facts_(facts), choice_(process, &waiter_) {}
+      : process_(process), order_(order), facts_(facts), waiter_(process), choice_(process, &waiter_) {}
 
   // Throws AttachError with the true reason: much fails in other ways when the program ends, or is replaced.
   format::AttachRequest run() try { return work(); } catch (const AttachError&) {
@@ -252,9 +250,14 @@ class Session {
       }
       while (!places.empty()) answer->words += step(AttachStep::kWords, take_first(&places)).words;
     }
+    return replace_first(std::move(places), &answer->words);
+  }
+
+  // Has all of them replaced but the last ones, which it returns: they go with the last step.
+  Places replace_first(Places places, std::uint32_t* words) {
     Places part = take_first(&places);
     while (!places.empty()) {
-      answer->words += step(AttachStep::kWords, part).words;
+      *words += step(AttachStep::kWords, part).words;
       part = take_first(&places);
     }
     return part;
@@ -290,12 +293,8 @@ class Session {
     const format::AttachRequest begun = step(AttachStep::kBegin, {});
     Places places;
     if (begun.search != 0) places = WordSearch(process_, begun.search).look([](auto, auto) { return true; }).places;
-    Places part = take_first(&places);
-    while (!places.empty()) {
-      step(AttachStep::kWords, part);
-      part = take_first(&places);
-    }
-    step(AttachStep::kEnd, part);
+    std::uint32_t words = 0;
+    step(AttachStep::kEnd, replace_first(std::move(places), &words));
   }
 
   bool interrupted() { return waiter_.interrupted() != 0; }

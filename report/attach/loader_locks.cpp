@@ -21,8 +21,7 @@ std::uint32_t own_number(const TracedProcess& process, pid_t thread) {
 std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings) {
   std::vector<MappedRange> data;
   for (const MappedRange& range : mappings) {
-    const std::string name = range.path.substr(range.path.rfind('/') + 1);
-    if (range.writable && (name.compare(0, 8, "ld-linux") == 0 || name.compare(0, 5, "ld-2.") == 0))
+    if (range.writable && (range.file_begins_with("ld-linux") || range.file_begins_with("ld-2.")))
       data.push_back(range);
   }
   return data;

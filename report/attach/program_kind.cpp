@@ -15,10 +15,6 @@ constexpr unsigned kMachine = EM_X86_64;
 constexpr unsigned kMachine = EM_AARCH64;
 #endif
 
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-bool begins(const std::string& text, const char* prefix) { return text.compare(0, std::strlen(prefix), prefix) == 0; }
-
 // A tool that runs the program's code through a translator of its own; a call that is put into a thread's registers
 // would run outside of it.
 struct Translator {
@@ -57,15 +53,16 @@ void check_libc(const TracedProcess& process, const std::vector<MappedRange>& ma
   bool musl = false;
   bool loader = false;
   for (const MappedRange& range : mappings) {
-    const std::string name = file_name(range.path);
     for (const Translator& translator : kTranslators) {
-      if (!begins(name, translator.file)) continue;
+      if (!range.file_begins_with(translator.file)) continue;
       throw AttachError(process.name() + " runs under " + translator.name +
                         ", which does not run code that is put into it from outside: start the program without it");
     }
-    musl = musl || begins(name, "ld-musl") || begins(name, "libc.musl");
-    loader = loader || begins(name, "ld-linux") || begins(name, "ld-2.");
-    if (libc.path.empty() && range.offset == 0 && (begins(name, "libc.so.6") || begins(name, "libc-2."))) libc = range;
+    musl = musl || range.file_begins_with("ld-musl") || range.file_begins_with("libc.musl");
+    loader = loader || range.file_begins_with("ld-linux") || range.file_begins_with("ld-2.");
+    if (libc.path.empty() && range.offset == 0 &&
+        (range.file_begins_with("libc.so.6") || range.file_begins_with("libc-2.")))
+      libc = range;
   }
   const std::string head = process.folder().living().program_head(kHeadBytes);
   const bool has_loader = head.empty() || names_loader(head);

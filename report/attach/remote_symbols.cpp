@@ -50,9 +50,8 @@ std::uint64_t first_address(Elf* elf) {
 RemoteModule find_module(const TracedProcess& process, const std::vector<MappedRange>& mappings,
                          const std::vector<std::string>& names) {
   for (const MappedRange& range : mappings) {
-    const std::string name = range.path.substr(range.path.rfind('/') + 1);
     for (const std::string& wanted : names) {
-      if (range.offset != 0 || name.compare(0, wanted.size(), wanted) != 0) continue;
+      if (range.offset != 0 || !range.file_begins_with(wanted)) continue;
       RemoteModule module = {range.path, process.path_from_here(range.path), range.begin};
       const std::string deleted = " (deleted)";
       const bool gone = range.path.size() > deleted.size() &&

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
 #include "report/base/words.h"
+#include "report/proc/proc_text.h"
 
 namespace culprit::report {
 namespace {
@@ -16,13 +16,6 @@ namespace {
 constexpr std::uint64_t kAddressesNeeded = 192 << 20;
 constexpr std::uint64_t kMemoryNeeded = 16 << 20;
 constexpr std::uint64_t kLeastDump = 1 << 20;
-
-std::string file_text(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // The soft limit in a line of /proc/PID/limits; empty: none.
 std::optional<std::uint64_t> limit_named(const std::string& limits, const std::string& name) {
@@ -38,7 +31,7 @@ std::uint64_t kilobytes(const std::string& field) { return std::strtoull(field.c
 
 // A number in a file of a cgroup; empty: "max", or no file.
 std::optional<std::uint64_t> number_in(const std::string& path) {
-  std::istringstream text(file_text(path));
+  std::istringstream text(read_proc_text(path));
   std::uint64_t number = 0;
   if (!(text >> number)) return std::nullopt;
   return number;
@@ -66,7 +59,7 @@ bool has_no_room(const std::string& group, const MemoryFiles& files, std::uint64
   const std::optional<std::uint64_t> most = number_in(group + files.most);
   const std::optional<std::uint64_t> now = number_in(group + files.now);
   if (!most || !now) return false;
-  const std::string statistics = file_text(group + "/memory.stat");
+  const std::string statistics = read_proc_text(group + "/memory.stat");
   const std::string prefix = files.prefix;
   // Pages of files can be dropped.
   const std::uint64_t droppable =

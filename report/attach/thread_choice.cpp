@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "report/attach/registers.h"
-#include "report/attach/seccomp_filters.h"
 #include "report/attach/thread_stack.h"
 
 namespace culprit::report {
@@ -18,8 +17,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{100};  // for a stop; later ones are let go when they come
-constexpr milliseconds kLongRunning{
-    1};                                 // for a thread that moves bytes: it is then unlikely to begin to do so just now
+// For a thread that moves bytes: it is then unlikely to begin to do so just now.
+constexpr milliseconds kLongRunning{1};
 constexpr int kFewLooks = 4;            // tell the habits of a thread
 constexpr std::uint64_t kRoom = 16384;  // below the stack pointer
 
@@ -92,11 +91,6 @@ bool ThreadChoice::is_as_expected(pid_t thread) {
   const long entered = call.number;
   call = named(thread, call);
   const long number = call.number;
-  // The stop itself makes the thread call restart_syscall(2), which a filter may answer with the process's end.
-  if (is_continued_by_restart(registers) && !may_make_call(process_, thread, restart_number())) {
-    repeat_instead_of_restart(&registers);
-    return write_registers(thread, registers);
-  }
   if (is_to_be_restarted(registers)) {
     put_remainder_back(thread);
     if (number != entered) {

@@ -55,8 +55,8 @@ std::optional<Bounds> bounds_of_first(const TracedProcess& process, std::uint64_
   const std::uint64_t end = first_stack(process);
   std::optional<Bounds> result;
   process.folder().living().for_each_mapping([&](const MappedRange& range) {
-    const bool its_own = range.path == "[stack]" && pointer >= range.begin && pointer < end && end <= range.end;
-    if (its_own && (control < range.begin || control >= range.end)) result = Bounds{range.begin, end};
+    const bool its_own = range.path == "[stack]" && range.contains(pointer) && pointer < end && end <= range.end;
+    if (its_own && !range.contains(control)) result = Bounds{range.begin, end};
   });
   return result;
 }

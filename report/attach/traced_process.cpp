@@ -272,8 +272,7 @@ std::string program_mark(const TracedProcess& process) {
 
 std::string mapped_library(const std::vector<MappedRange>& mappings) {
   for (const MappedRange& range : mappings) {
-    const std::string name = range.path.substr(range.path.rfind('/') + 1);
-    if (name.compare(0, 13, "libculprit.so") == 0) return range.path;
+    if (range.file_begins_with("libculprit.so")) return range.path;
   }
   return {};
 }

@@ -110,8 +110,8 @@ std::uint64_t WordSearch::count_beside_stacks(const std::vector<std::uint64_t>& 
   for (const MappedRange& range : process_.mappings()) {
     const bool guard = !range.readable && !range.writable && !range.executable;
     const bool guarded = range.begin == guard_end && range.inode == 0 && range.begin % kArenaBytes != 0;
-    const bool used = std::any_of(pointers.begin(), pointers.end(),
-                                  [&](std::uint64_t each) { return each >= range.begin && each < range.end; });
+    const bool used =
+        std::any_of(pointers.begin(), pointers.end(), [&](std::uint64_t each) { return range.contains(each); });
     if (range.path == "[stack]" || guarded || used) stacks.push_back({range.begin, range.end});
     if (guard) guard_end = range.end;
   }

@@ -52,6 +52,11 @@ struct MappedRange {
   std::uint64_t device = 0;  // as stat() tells it; 0: anonymous
   std::uint64_t inode = 0;
   std::string path;  // as the process sees it; empty: anonymous
+
+  bool contains(std::uint64_t address) const { return address >= begin && address < end; }
+  // The name of the file, without its folders. Valid as long as `path`.
+  std::string_view file_name() const { return std::string_view(path).substr(path.rfind('/') + 1); }
+  bool file_begins_with(std::string_view name) const { return file_name().substr(0, name.size()) == name; }
 };
 
 // All functions are thread-safe and never throw. Where a file cannot be read they return nothing.
