@@ -84,7 +84,7 @@ for preset in "${presets[@]}"; do
   done
 done
 echo "== fuzz targets, 10 seconds each"
-scripts/fuzz.sh --seconds 10 || failed+=(fuzz)
+scripts/fuzz.sh --preset asan --seconds 10 || failed+=(fuzz)
 for i in "${!names[@]}"; do
   wait "${running[$i]}" || failed+=("${names[$i]}")
   echo "== ${names[$i]/:/: }"

@@ -34,7 +34,8 @@ std::size_t FrameStore::Hash::operator()(const Variable* variable) const {
   return mixed(mixed(hash_of(variable->name), variable->begin), hash_of(variable->module));
 }
 std::size_t FrameStore::Hash::operator()(const ResolvedStack* stack) const {
-  std::size_t hash = hash_of(stack->caller);
+  // Not the caller's alone: it is often the first frame, and equal values would cancel each other.
+  std::size_t hash = mixed(stack->frames.size(), hash_of(stack->caller));
   for (const Frame* frame : stack->frames) hash = mixed(hash, hash_of(frame));
   return hash;
 }
