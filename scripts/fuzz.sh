@@ -4,7 +4,8 @@
 # Builds them with clang into build-fuzz/ and runs each for N seconds, by default 60, beginning with the inputs that
 # failed once (tests/fuzz/regressions) and those that earlier runs found. An input that fails stays in
 # build-fuzz/fuzz/failed/. With --preset asan the targets are those of build-asan/, which are built sooner and run
-# slower: for a short run beside the unit tests. Exit code 1: a target failed. Without clang's libFuzzer the script says so and ends with 0.
+# slower: for a short run beside the unit tests. Exit code 1: a target failed. Without clang's libFuzzer the script says
+# so and ends with 0.
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
