@@ -112,6 +112,23 @@ TEST_CASE("only allocations between attach and detach are recorded", "[attach]")
   CHECK(report.json.at("process").at("detached") == true);
 }
 
+// Any thread may be borrowed for the reading, also one that has never called CUDA.
+TEST_CASE("the memory in use at an attach is read in a thread without a context, too", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const std::string dump = folder.path() / "x.dump";
+  const Run run = run_alone("attach_target", {"apart"}, [&](pid_t pid) {
+    const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump, "--timeout", "60s"});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    tell(pid, "t");
+  });
+  check_fine(run);
+  const nlohmann::json span = read_report(dump).json.at("recording").at("spans").at(0);
+  CHECK(span.at("read") == "begin");
+  CHECK(span.at("used_bytes") >= 12001 + 13001);
+}
+
 TEST_CASE("attach to and detach from a C++ program 200 times", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;
