@@ -9,6 +9,10 @@
 #
 # --check runs one check from a build tree, as ctest does: process, guests, examples, or the name of a script in
 # tests/gpu. Exit code 77: there is no GPU, or every row was skipped.
+#
+# Each part of the run prints its rows when it ends, and has a time limit: CULPRIT_GPU_LIMIT seconds (420) for the parts
+# of the test programs and the examples, 240 for each other check and for the tests of attach. A part that reaches it is
+# a failed row, which names the test that was running.
 set -uo pipefail
 . "$(dirname "$0")/fail.sh"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -57,20 +61,26 @@ row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$rows"; }
 
 [ -n "$cudart" ] || row FAIL "libcudart.so.13" "not found: the programs with the shared runtime cannot start"
 
-# timed NAME COMMAND...: runs it, and keeps its exit code and its seconds.
+long_limit=${CULPRIT_GPU_LIMIT:-420} short_limit=240
+
+# timed NAME LIMIT COMMAND...: runs it for LIMIT seconds at most, and keeps its exit code (124: it reached the limit)
+# and its seconds.
 timed() {
-  local name=$1 begin=$SECONDS
-  shift
-  "$@" </dev/null
+  local name=$1 limit=$2 begin=$SECONDS
+  shift 2
+  timeout --kill-after=10 "$limit" "$@" </dev/null
   echo $? >"$work/$name.status"
   echo $((SECONDS - begin)) >"$work/$name.seconds"
 }
-run_check() { timed "$1" python3 "$source/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors"; }
+run_check() { timed "$1" "$short_limit" python3 "$source/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors"; }
 last_words() { tail -c "$1" "$2" | tr '\n\t' '  '; }
 # A check prints its rows. Its exit code is 0 or 1; any other one is a failed row.
 rows_of() {
   local status
   status=$(cat "$work/$1.status")
+  if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
+    row FAIL "$1" "did not end in $short_limit s; after: $(tail -1 "$work/$1.rows" | cut -f 2)"
+  fi
   tee -a "$rows" <"$work/$1.rows"
   # A script that ends by an exception has exit code 1, too.
   if [ ! -s "$work/$1.rows" ] || { [ "$status" -eq 1 ] && ! grep -q '^FAIL' "$work/$1.rows"; }; then
@@ -78,37 +88,62 @@ rows_of() {
   fi
   [ "$status" -le 1 ] || row FAIL "$1" "exit code $status: $(last_words 300 "$work/$1.errors")"
 }
-# split_tests PROGRAM PARTS: PROGRAM.names has the names of its tests, PROGRAM.part.1 and so on a share of them each.
+# split_tests PROGRAM NAME PARTS FILTER: NAME.names has the names of the tests that FILTER selects, NAME.part.1 and so
+# on a share of them each.
 split_tests() {
   # Catch2 takes a comma for the end of a name. The exit code of --list-test-names-only is the number of tests.
-  "$tree/bin/$1" --list-test-names-only '~[.]' | sed 's/,/\\,/g' >"$work/$1.names"
-  split --number="r/$2" --numeric-suffixes=1 --suffix-length=1 "$work/$1.names" "$work/$1.part."
+  "$tree/bin/$1" --list-test-names-only "$4" | sed 's/,/\\,/g' >"$work/$2.names"
+  split --number="r/$3" --numeric-suffixes=1 --suffix-length=1 "$work/$2.names" "$work/$2.part."
 }
-# run_part PROGRAM NUMBER
+# run_part PROGRAM NAME NUMBER LIMIT
 run_part() {
-  timed "$1.part.$2" env CULPRIT_TEST_GPU=1 "$tree/bin/$1" --durations no --input-file "$work/$1.part.$2" \
-    >"$work/$1.part.$2.log" 2>&1
+  timed "$2.part.$3" "$4" env CULPRIT_TEST_GPU=1 "$tree/bin/$1" --durations yes --input-file "$work/$2.part.$3" \
+    >"$work/$2.part.$3.log" 2>&1
 }
-# rows_of_parts PROGRAM PARTS TITLE: a row for each part, and one where a test was not run. Runs of guest programs that
-# fail alone, because of NVIDIA's driver, are left out.
-rows_of_parts() {
-  local part log summary status count tests=0 all
-  for ((part = 1; part <= $2; ++part)); do
-    log=$work/$1.part.$part.log status=$(cat "$work/$1.part.$part.status")
-    summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
-    summary+="($(grep -c 'not run here:' "$log") not run here, $(grep -c 'left out:' "$log") runs left out)"
-    count=$(sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' "$log" |
-      head -1)
-    tests=$((tests + count))
-    if [ "$status" -eq 0 ]; then
-      row PASS "$3, part $part of $2" "$summary"
-    else
-      row FAIL "$3, part $part of $2" "exit code $status: $summary"
-      cat "$log" >&2
-    fi
+# The test of a part that was running at the time limit. Catch2 ends it at SIGTERM, and prints its duration last;
+# without that it is the first test, in their order, that has no duration.
+unfinished_test() {
+  sed -nE 's/^[0-9.]+ s: //p' "$work/$1.log" >"$work/$1.done"
+  if grep -q 'Termination request signal' "$work/$1.log"; then
+    tail -1 "$work/$1.done"
+  else
+    sed 's/\\,/,/g' "$work/$1" | grep -vxFf "$work/$1.done" | head -1
+  fi
+}
+# row_of_part NAME NUMBER PARTS TITLE LIMIT. Runs of guest programs that fail alone, because of NVIDIA's driver, are
+# left out.
+row_of_part() {
+  local log=$work/$1.part.$2.log status summary title="$4, part $2 of $3"
+  [ "$3" -gt 1 ] || title=$4
+  status=$(cat "$work/$1.part.$2.status")
+  summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
+  summary+="($(grep -c 'not run here:' "$log") not run here, $(grep -c 'left out:' "$log") runs left out)"
+  sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' "$log" |
+    head -1 >"$work/$1.part.$2.count"
+  if [ "$status" -eq 0 ]; then
+    row PASS "$title" "$summary"
+  elif [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
+    row FAIL "$title" "did not end in $5 s; running: $(unfinished_test "$1.part.$2")"
+  else
+    row FAIL "$title" "exit code $status: $summary"
+  fi
+  echo "$title: the slowest: $(sed -nE 's/^([0-9.]+ s: .*)/\1/p' "$log" | sort -rn | head -5 | paste -sd ';')"
+  [ "$status" -eq 0 ] || grep -vE '^[0-9.]+ s: ' "$log" >&2
+}
+# do_parts PROGRAM NAME PARTS TITLE LIMIT: in the background, each with its row.
+do_parts() {
+  local part
+  for ((part = 1; part <= $3; ++part)); do
+    { run_part "$1" "$2" "$part" "$5"; row_of_part "$2" "$part" "$3" "$4" "$5"; } &
+    running+=($!)
   done
+}
+# A row where a test was not run.
+all_were_run() {
+  local tests all
+  tests=$(cat "$work/$1".part.*.count | awk '{ sum += $1 } END { print sum + 0 }')
   all=$(wc -l <"$work/$1.names")
-  [ "$tests" -eq "$all" ] || row FAIL "$3" "$tests of $all were run"
+  [ "$tests" -eq "$all" ] || row FAIL "$2" "$tests of $all were run"
 }
 # The Python examples need PyCUDA: the one of this machine, else one that is built from the source in the package.
 run_examples() {
@@ -122,7 +157,8 @@ run_examples() {
       *) row FAIL "PyCUDA from source" "exit code $status: $(last_words 600 "$work/pycuda.errors")" ;;
     esac
   fi
-  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} timed examples "$source/scripts/check-examples.py" \
+  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} timed examples "$long_limit" \
+    "$source/scripts/check-examples.py" \
     --programs "$tree/examples" --sources "$examples" \
     --culprit "$tree/bin/culprit" --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1
 }
@@ -151,34 +187,30 @@ fi
 # more than ten minutes.
 processors=$(nproc)
 parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
-split_tests process_test "$parts"
-split_tests guest_test "$parts"
+split_tests process_test process_test "$parts" '~[attach]'
+split_tests process_test attach_test 1 '[attach]'
+split_tests guest_test guest_test "$parts" '~[.]'
 beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts)
-also_beside=(attach causes marks graph_memory audit)
-run_checks() { for check in "$@"; do run_check "$check"; done; }
+also_beside=(attach attach_server causes marks graph_memory audit)
+run_checks() { for check in "$@"; do run_check "$check"; rows_of "$check"; done; }
 running=()
-for program in process_test guest_test; do
-  for ((part = 1; part <= parts; ++part)); do run_part "$program" "$part" & running+=($!); done
-done
-run_examples & running+=($!)
+do_parts process_test process_test "$parts" "process tests" "$long_limit"
+do_parts process_test attach_test 1 "process tests of attach" "$short_limit"
+do_parts guest_test guest_test "$parts" "guest programs" "$long_limit"
+{ run_examples; rows_of_examples; } & running+=($!)
 if [ "$parts" -gt 1 ]; then
   run_checks "${beside[@]}" & running+=($!)
   run_checks "${also_beside[@]}" & running+=($!)
 fi
 wait "${running[@]}"
 if [ "$parts" -eq 1 ]; then run_checks "${beside[@]}" "${also_beside[@]}"; fi
-
-rows_of_parts process_test "$parts" "process tests"
-rows_of_parts guest_test "$parts" "guest programs"
-rows_of_examples
-for check in "${beside[@]}" "${also_beside[@]}"; do rows_of "$check"; done
+all_were_run process_test "process tests"
+all_were_run attach_test "process tests of attach"
+all_were_run guest_test "guest programs"
 # These compare times, list the processes on the GPU, read the memory in use by all of them, or fill it: nothing else
 # may run meanwhile.
-for check in launch_ratio doctor_ghost balance graph_executables stray_contexts sharing gpu_users out_of_memory \
-  sanitizer_compare; do
-  run_check "$check"
-  rows_of "$check"
-done
+run_checks launch_ratio doctor_ghost balance graph_executables stray_contexts sharing gpu_users out_of_memory \
+  sanitizer_compare
 
 echo
 echo "== $gpu"

@@ -190,7 +190,8 @@ void begin_span_at_attach(Process& process) {
                         driver().cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS;
        ++ordinal) {
     const RetainedPrimary primary(ordinal);
-    if (PushedContext(primary.get()).done()) read_current_device(process, &found);
+    const PushedContext pushed(primary.get());
+    if (pushed.done()) read_current_device(process, &found);
   }
   thread_state.dump.context.forget();
   if (found.total_bytes == 0) return;

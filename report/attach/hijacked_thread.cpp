@@ -13,6 +13,7 @@
 
 #include "report/attach/loader_locks.h"
 #include "report/attach/seccomp_filters.h"
+#include "report/attach/stage.h"
 
 namespace culprit::report {
 namespace {
@@ -77,6 +78,7 @@ StopWaiter::StopWaiter(const TracedProcess& process) : process_(process) {
 StopWaiter::~StopWaiter() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
 void StopWaiter::take_signal(std::chrono::nanoseconds limit) {
+  still_at_stage();
   const auto count = std::max<long long>(limit.count(), 0);
   const timespec time = {static_cast<time_t>(count / 1000000000), static_cast<long>(count % 1000000000)};
   const int number = ::sigtimedwait(&watched_, nullptr, &time);

@@ -22,6 +22,7 @@
 #include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
 #include "report/attach/seccomp_filters.h"
+#include "report/attach/stage.h"
 #include "report/attach/target_limits.h"
 #include "report/attach/thread_choice.h"
 #include "report/attach/word_search.h"
@@ -232,7 +233,9 @@ class Session {
     Places places;
     for (int pass = 1;; ++pass) {
       const Deadline begin = std::chrono::steady_clock::now();
+      begin_stage("searching the program's memory");
       FoundWords found = search.look([&](std::uint64_t done, std::uint64_t total) {
+        still_at_stage();
         show_progress(begin, done, total);
         const auto limit = std::max<std::chrono::nanoseconds>(order_.limit, std::chrono::nanoseconds(total * 3));
         return !interrupted() && std::chrono::steady_clock::now() - begin < limit;
@@ -280,7 +283,7 @@ class Session {
 
   void show_progress(Deadline begin, std::uint64_t done, std::uint64_t total) {
     const Deadline now = std::chrono::steady_clock::now();
-    if (now - begin < milliseconds(500) || now - shown_ < milliseconds(200)) return;
+    if (total == 0 || now - begin < milliseconds(500) || now - shown_ < milliseconds(200)) return;
     shown_ = now;
     log::show_status("searching the memory of " + printable(process_.name()) + ": " + format_bytes(done) + " of " +
                      format_bytes(total));
@@ -292,7 +295,11 @@ class Session {
     undoing_ = true;
     const format::AttachRequest begun = step(AttachStep::kBegin, {});
     Places places;
-    if (begun.search != 0) places = WordSearch(process_, begun.search).look([](auto, auto) { return true; }).places;
+    const auto goes_on = [](auto, auto) {
+      still_at_stage();
+      return true;
+    };
+    if (begun.search != 0) places = WordSearch(process_, begun.search).look(goes_on).places;
     std::uint32_t words = 0;
     step(AttachStep::kEnd, replace_first(std::move(places), &words));
   }
@@ -332,6 +339,7 @@ class Session {
       facts_->interrupted = waiter_.interrupted();
       return order_.request;
     }
+    begin_stage("having a thread make a call");
     HijackedThread hijacked(process_, chosen.thread, libc_.code, &waiter_);
     hijacked.set_stack_floor(chosen.stack_floor);
     hijacked.set_loader_data(libc_.loader_data);
@@ -357,6 +365,7 @@ class Session {
     int failures = 0;
     while (true) {
       const auto begin = std::chrono::steady_clock::now();
+      begin_stage("looking at the program");
       if (!begun_) program_ = program_mark(process_);
       const auto replaced = [&] { return process_.is_alive() && program_mark(process_) != program_; };
       try {
@@ -370,6 +379,7 @@ class Session {
         if (!loaded) check_limits(process_);
         if (!loaded && !library_) library_.emplace(process_, order_.library);
         find_functions();
+        begin_stage("choosing a thread");
         const ChosenThread chosen = choice_.stop_one(left_until(deadline_) / 2);
         if (chosen.thread == 0) return {};
         if (!replaced() && mapped_library(process_.mappings()).empty() != loaded) {
@@ -511,6 +521,20 @@ struct Told {
   char error[4096] = {};
 };
 
+// How long the attaching process may be silent: longer than any wait of its own.
+milliseconds longest_silence(const InjectionOrder& order) {
+  return std::max(order.limit, milliseconds(3000)) + milliseconds(2000);
+}
+constexpr milliseconds kLongestSilenceAfterSignal{2000};
+constexpr milliseconds kPollTime{100};
+constexpr milliseconds kSuspended{1000};  // between two polls: both processes were
+
+// Ends a process that does not go on. One that the kernel does not let end is left alone.
+void end_child(pid_t child, int* status) {
+  ::kill(child, SIGKILL);
+  for (int i = 0; i < 100 && ::waitpid(child, status, WNOHANG) == 0; ++i) ::usleep(10000);
+}
+
 [[noreturn]] void work_as_child(const TracedProcess& process, const InjectionOrder& order, int fd) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   Told told;
@@ -536,30 +560,49 @@ format::AttachRequest inject(const TracedProcess& process, const InjectionOrder&
   sigemptyset(&watched);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&watched, number);
   ::sigprocmask(SIG_BLOCK, &watched, &before);
+  const SharedStage stage;
   ForkedChild child = fork_child([&](int pipe) { work_as_child(process, order, pipe); });
   const Descriptor signals(::signalfd(-1, &watched, SFD_CLOEXEC));
   Told told;
   std::size_t done = 0;
+  milliseconds patience = longest_silence(order);
+  std::uint32_t count = stage.count();
+  Deadline silent = after(patience);
+  bool stuck = false;
+  Deadline polled = after(milliseconds(0));
   while (child.pid > 0 && done < sizeof(told)) {
     pollfd ready[] = {{child.message.get(), POLLIN, 0}, {signals.get(), POLLIN, 0}};
-    if (::poll(ready, signals.is_open() ? 2 : 1, -1) < 0 && errno != EINTR) break;
+    if (::poll(ready, signals.is_open() ? 2 : 1, static_cast<int>(kPollTime.count())) < 0 && errno != EINTR) break;
     if ((ready[1].revents & POLLIN) != 0) {
       signalfd_siginfo info;
       if (::read(signals.get(), &info, sizeof(info)) == sizeof(info)) ::kill(child.pid, SIGTERM);
+      patience = std::min(patience, kLongestSilenceAfterSignal);
+      silent = after(patience);
     }
+    if (stage.count() != count || after(-kSuspended) > polled) silent = after(patience);
+    count = stage.count();
+    polled = after(milliseconds(0));
+    stuck = left_until(silent).count() == 0;
+    if (stuck) break;
     if (ready[0].revents == 0) continue;
-    const ssize_t count = ::read(child.message.get(), reinterpret_cast<char*>(&told) + done, sizeof(told) - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    done += static_cast<std::size_t>(count);
+    const ssize_t got = ::read(child.message.get(), reinterpret_cast<char*>(&told) + done, sizeof(told) - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
   }
   child.message.close();
   int status = 0;
-  while (child.pid > 0 && ::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  if (stuck) end_child(child.pid, &status);
+  while (!stuck && child.pid > 0 && ::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child.pid < 0)
     throw AttachError(std::string("the process that attaches could not be started: ") + std::strerror(child.error));
+  if (stuck) {
+    throw AttachError("culprit did not go on for " +
+                      format_time(static_cast<std::uint64_t>(patience.count()) * 1000000) + " while it was " +
+                      stage.name() + ", and gave up: " + process.name() + " runs on, and may be attached or not");
+  }
   if (done != sizeof(told))
     throw AttachError("the process that attaches was killed: " + process.name() +
                       " runs on, and may be attached or not");

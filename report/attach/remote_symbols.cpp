@@ -12,7 +12,7 @@ class ElfFile {
  public:
   explicit ElfFile(const std::string& path) {
     ::elf_version(EV_CURRENT);
-    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd_ >= 0) elf_ = ::elf_begin(fd_, ELF_C_READ_MMAP, nullptr);
     if (elf_ == nullptr || ::elf_kind(elf_) != ELF_K_ELF) {
       close();

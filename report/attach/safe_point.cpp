@@ -1,9 +1,12 @@
 #include "report/attach/safe_point.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <string_view>
+
+#include "report/attach/stage.h"
 
 // Since elfutils 0.188.
 extern "C" int dwfl_frame_reg(Dwfl_Frame* state, unsigned number, Dwarf_Word* value) __attribute__((weak));
@@ -156,14 +159,18 @@ int SafePointFinder::find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr,
 int SafePointFinder::find_elf(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
                               char** file_name, Elf** elf) {
   if (name[0] != '/') return ::dwfl_linux_proc_find_elf(module, user_data, name, base, file_name, elf);
+  // A device that is mapped (/dev/nvidia0) is no library; opening one has effects, and may wait for ever.
   const std::string path = current_root + name;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat facts = {};
+  if (::stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return -1;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd >= 0) *file_name = ::strdup(path.c_str());
   return fd;
 }
 
 // Reads what look_at() needs, so that the thread that it looks at is stopped for a short time.
 int SafePointFinder::prepare_module(Dwfl_Module* module, void**, const char*, Dwarf_Addr, void*) {
+  still_at_stage();
   GElf_Addr bias = 0;
   if (::dwfl_module_getelf(module, &bias) == nullptr) return DWARF_CB_OK;
   ::dwfl_module_eh_cfi(module, &bias);
@@ -175,6 +182,7 @@ int SafePointFinder::prepare_module(Dwfl_Module* module, void**, const char*, Dw
 bool SafePointFinder::is_outdated(const TracedProcess& process) const { return code_of(process) != code_; }
 
 SafePointFinder::SafePointFinder(const TracedProcess& process) : code_(code_of(process)) {
+  begin_stage("reading the program's libraries");
   current_root = process.path_from_here("");
   callbacks_.find_elf = find_elf;
   callbacks_.find_debuginfo = find_nothing;

@@ -1,26 +1,13 @@
 #include "report/attach/word_search.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
-
-#include "report/base/descriptor.h"
 
 namespace culprit::report {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::size_t kBlockBytes = 256 * 1024;
-constexpr std::size_t kPagesAtOnce = 16384;
 constexpr std::size_t kWordsAtOnce = 64;
-// Linux, Documentation/admin-guide/mm/pagemap.rst
-constexpr std::uint64_t kPagePresent = 1ULL << 63, kPageSwapped = 1ULL << 62, kPageOfFile = 1ULL << 61;
-
-bool is_written(std::uint64_t page) {
-  return (page & kPageSwapped) != 0 || ((page & kPagePresent) != 0 && (page & kPageOfFile) == 0);
-}
 
 }  // namespace
 
@@ -34,50 +21,24 @@ WordSearch::WordSearch(const TracedProcess& process, std::uint64_t address) : pr
   for (std::uint32_t i = 0; i < search->left_out_count; ++i)
     left_out_.push_back({search->left_out[i].begin & ~(kPageBytes - 1),
                          (search->left_out[i].end + kPageBytes - 1) & ~(kPageBytes - 1)});
-  std::sort(left_out_.begin(), left_out_.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
+  std::sort(left_out_.begin(), left_out_.end(),
+            [](const AddressRange& a, const AddressRange& b) { return a.begin < b.begin; });
 }
 
 // The writable private memory, without the modules that may know the driver.
-std::vector<WordSearch::Part> WordSearch::parts() const {
-  std::vector<Part> result;
+std::vector<AddressRange> WordSearch::parts() const {
+  std::vector<AddressRange> result;
   for (const MappedRange& range : process_.mappings()) {
     const bool device = range.path.compare(0, 5, "/dev/") == 0 && range.path.compare(0, 9, "/dev/shm/") != 0 &&
                         range.path != "/dev/zero";
     if (!range.writable || !range.readable || range.shared || device) continue;
     std::uint64_t begin = range.begin;
-    for (const Part& out : left_out_) {
+    for (const AddressRange& out : left_out_) {
       if (out.end <= begin || out.begin >= range.end) continue;
       if (out.begin > begin) result.push_back({begin, out.begin});
       begin = std::min(out.end, range.end);
     }
     if (begin < range.end) result.push_back({begin, range.end});
-  }
-  return result;
-}
-
-std::vector<WordSearch::Part> WordSearch::written(const std::vector<Part>& parts) const {
-  std::vector<Part> result;
-  const Descriptor pagemap(::open((process_.folder().living().path() + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-  std::vector<std::uint64_t> pages(kPagesAtOnce);
-  for (const Part& part : parts) {
-    for (std::uint64_t at = part.begin; at < part.end;) {
-      const std::size_t count = std::min<std::uint64_t>((part.end - at) / kPageBytes, kPagesAtOnce);
-      const auto bytes = static_cast<ssize_t>(count * sizeof(std::uint64_t));
-      if (!pagemap.is_open() || ::pread(pagemap.get(), pages.data(), static_cast<std::size_t>(bytes),
-                                        static_cast<off_t>(at / kPageBytes * sizeof(std::uint64_t))) != bytes) {
-        result.push_back({at, part.end});  // all of it where the kernel does not tell
-        break;
-      }
-      for (std::size_t i = 0; i < count; ++i) {
-        if (!is_written(pages[i])) continue;
-        const std::uint64_t begin = at + i * kPageBytes;
-        if (!result.empty() && result.back().end == begin)
-          result.back().end += kPageBytes;
-        else
-          result.push_back({begin, begin + kPageBytes});
-      }
-      at += count * kPageBytes;
-    }
   }
   return result;
 }
@@ -105,7 +66,7 @@ std::uint64_t WordSearch::count_beside_stacks(const std::vector<std::uint64_t>& 
   std::vector<std::uint64_t> pointers;
   for (const pid_t thread : process_.threads())
     pointers.push_back(process_.thread(thread).current_call().stack_pointer);
-  std::vector<Part> stacks;
+  std::vector<AddressRange> stacks;
   std::uint64_t guard_end = 0;
   for (const MappedRange& range : process_.mappings()) {
     const bool guard = !range.readable && !range.writable && !range.executable;
@@ -117,19 +78,20 @@ std::uint64_t WordSearch::count_beside_stacks(const std::vector<std::uint64_t>& 
   }
   return static_cast<std::uint64_t>(std::count_if(places.begin(), places.end(), [&](std::uint64_t place) {
     return std::none_of(stacks.begin(), stacks.end(),
-                        [&](const Part& part) { return place >= part.begin && place < part.end; });
+                        [&](const AddressRange& part) { return place >= part.begin && place < part.end; });
   }));
 }
 
 FoundWords WordSearch::look(const std::function<bool(std::uint64_t, std::uint64_t)>& goes_on) const {
   FoundWords found;
   if (addresses_.empty()) return found;
-  const std::vector<Part> parts = written(this->parts());
-  std::uint64_t total = 0;
-  for (const Part& part : parts) total += part.end - part.begin;
+  const WrittenPages written = written_pages(process_, parts(), [&] { return goes_on(0, 0); });
+  std::uint64_t total = written.unseen_bytes;
+  for (const AddressRange& part : written.ranges) total += part.end - part.begin;
+  found.unread_bytes = written.unseen_bytes;
   std::vector<std::uint64_t> block(kBlockBytes / sizeof(std::uint64_t));
   std::uint64_t done = 0;
-  for (const Part& part : parts) {
+  for (const AddressRange& part : written.ranges) {
     for (std::uint64_t at = part.begin; at < part.end;) {
       if (!goes_on(done, total)) {
         found.unread_bytes = total - done;

@@ -1,8 +1,8 @@
 // Looks for the words that hold addresses of the driver, or of our hooks, in another process's memory while that runs.
 //
-// Only pages that the process has written can hold such words: private ones that are present or swapped
-// (/proc/PID/pagemap). A word that is copied to a page behind the search is missed, so the search is made again after
-// the words were replaced, until it finds no more (injector.cpp).
+// Only pages that the process has written can hold such words (written_pages.h). A word that is copied to a page behind
+// the search is missed, so the search is made again after the words were replaced, until it finds no more
+// (injector.cpp).
 //
 // Rejected: to look again at pages that changed only (soft-dirty bits). Resetting the bits takes a page fault of the
 // program for each page that it writes afterwards, and is seen by other tools.
@@ -15,6 +15,7 @@
 
 #include "interpose/format/attach_request.h"
 #include "report/attach/traced_process.h"
+#include "report/attach/written_pages.h"
 
 namespace culprit::report {
 
@@ -34,18 +35,14 @@ class WordSearch {
   FoundWords look(const std::function<bool(std::uint64_t, std::uint64_t)>& goes_on) const;
 
  private:
-  struct Part {
-    std::uint64_t begin, end;
-  };
-  std::vector<Part> parts() const;
-  std::vector<Part> written(const std::vector<Part>& parts) const;
+  std::vector<AddressRange> parts() const;
   std::uint64_t count_beside_stacks(const std::vector<std::uint64_t>& places) const;
   void scan(const std::uint64_t* words, std::size_t count, std::uint64_t address,
             std::vector<std::uint64_t>* places) const;
 
   const TracedProcess& process_;
   std::vector<std::uint64_t> addresses_;  // sorted
-  std::vector<Part> left_out_;
+  std::vector<AddressRange> left_out_;
 };
 
 }  // namespace culprit::report

@@ -16,7 +16,8 @@
 //   q   has a thread leak 50001 bytes and end by pthread_exit()
 // With the argument "undumpable" it forbids other processes of its user to trace it. With "waiting" it has a single
 // thread, which waits in system calls that must not return early; with "computing" a single thread, which always
-// computes and checks its registers. Ends with "fine", or exit code 3 and the problem.
+// computes and checks its registers; with "apart" a single thread, which does what standard input says, while CUDA is
+// called by short threads alone. Ends with "fine", or exit code 3 and the problem.
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <poll.h>
@@ -226,9 +227,31 @@ void compute() {
   if (differing_registers() != 0) wrong("a register");
 }
 
+void obey_input(const BeforeReady& before) {
+  char byte = 0;
+  for (;;) {
+    const ssize_t got = read(STDIN_FILENO, &byte, 1);
+    if (got < 0) wrong("read was interrupted in spite of SA_RESTART");
+    if (got == 0) return;
+    obey(byte, before);
+  }
+}
+
+int obey_without_context() {
+  BeforeReady* before = nullptr;
+  std::thread([&] { before = new BeforeReady; }).join();
+  puts("ready");
+  fflush(stdout);
+  obey_input(*before);
+  delete before;
+  puts("fine");
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (count > 1 && strcmp(arguments[1], "apart") == 0) return obey_without_context();
   leak_before();
   if (count > 1 && strcmp(arguments[1], "undumpable") == 0) prctl(PR_SET_DUMPABLE, 0);
   if (count > 1 && strcmp(arguments[1], "computing") == 0) return do_alone(compute);
@@ -256,13 +279,7 @@ int main(int count, char** arguments) {
   setitimer(ITIMER_REAL, &every, nullptr);
   puts("ready");
   fflush(stdout);
-  char byte = 0;
-  for (;;) {
-    const ssize_t got = read(STDIN_FILENO, &byte, 1);
-    if (got < 0) wrong("read was interrupted in spite of SA_RESTART");
-    if (got == 0) break;
-    obey(byte, before);
-  }
+  obey_input(before);
   stop = true;
   for (std::thread& thread : threads) thread.join();
   if (rounds.load() == 0 || signals.load() == 0) wrong("nothing was checked");
