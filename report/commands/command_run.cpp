@@ -248,6 +248,8 @@ class RunPlace {
     write_run_file(fixed_folder_of(pattern_), record_);
   }
   const std::string& pattern() const { return pattern_; }
+  // A folder for files that the command needs.
+  const std::string& folder() const { return folder_.path(); }
   void set_lives_on(const std::string& sentence) { record_.lives_on = sentence; }
   RunOfDumps run() const { return {record_.start_realtime_ns, record_.id}; }
   // Writes what is known of the run beside its dumps. Throws FileError.
@@ -311,7 +313,7 @@ int run_program(const RunCommand& command) {
     place.emplace(command);
     if (place->pattern() == pattern_of_path(absolute_path(command.output.output)))
       throw FileError(command.output.output + ": is the dump of --out, and would be lost; choose another file for -o");
-    environment = preload_environment(place->pattern());
+    environment = preload_environment(place->pattern(), place->folder());
     const Environment starts = place->run_starts().variables();
     environment.insert(environment.end(), starts.begin(), starts.end());
     environment.emplace_back("CULPRIT_RUN_ID", place->run().id);

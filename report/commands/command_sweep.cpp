@@ -73,7 +73,7 @@ class Dumps {
     fs::create_directories(path_ / part);
     fs::create_directories(own(part));
     const RunStartsFile& starts = starts_.try_emplace(part, own(part)).first->second;
-    Environment environment = preload_environment(pattern(part));
+    Environment environment = preload_environment(pattern(part), temporary_.path());
     for (auto& variable : starts.variables()) environment.push_back(std::move(variable));
     environment.emplace_back("CULPRIT_RUN_ID", "");  // of a command around this one
     return environment;

@@ -38,9 +38,15 @@ std::string find_library() {
   return path;
 }
 
+namespace {
+
+bool fits_in_preload(const std::string& path) { return path.find_first_of(" :") == std::string::npos; }
+
+}  // namespace
+
 std::string preloadable_library() {
   std::string path = find_library();
-  if (path.find_first_of(" :") != std::string::npos) {
+  if (!fits_in_preload(path)) {
     throw std::runtime_error(path +
                              ": LD_PRELOAD cannot hold a path with spaces or colons; move the tree, or set "
                              "CULPRIT_LIBRARY to a link elsewhere");
@@ -53,10 +59,21 @@ namespace {
 // NVTX gives its ranges to one tool only. If a profiler is configured, it keeps them.
 bool has_profiler() { return is_set("NVTX_INJECTION64_PATH") || is_set("CUDA_INJECTION64_PATH"); }
 
+// The library, or a link to it that LD_PRELOAD can hold.
+std::string library_or_link(const std::string& folder) {
+  namespace fs = std::filesystem;
+  const fs::path link = fs::path(folder) / "libculprit.so";
+  std::string library = find_library();
+  if (fits_in_preload(library) || !fits_in_preload(link.string())) return preloadable_library();
+  if (!fs::is_symlink(link)) fs::create_symlink(library, link);
+  log::debug("LD_PRELOAD names a link to the library, whose path has spaces or colons: " + link.string());
+  return link.string();
+}
+
 }  // namespace
 
-Environment preload_environment(const std::string& pattern) {
-  const std::string library = preloadable_library();
+Environment preload_environment(const std::string& pattern, const std::string& folder) {
+  const std::string library = library_or_link(folder);
   const std::string preloads = is_set("LD_PRELOAD") ? library + ":" + std::getenv("LD_PRELOAD") : library;
   Environment environment = {{"LD_PRELOAD", preloads}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
   if (!has_profiler()) environment.emplace_back("NVTX_INJECTION64_PATH", library);

@@ -17,7 +17,8 @@ std::string find_library();
 std::string preloadable_library();
 
 // The variables that make a command run under libculprit.so, write its dumps after `pattern` and print nothing at its
-// end. Throws std::runtime_error when preloadable_library() does.
-Environment preload_environment(const std::string& pattern);
+// end. LD_PRELOAD cannot hold a path with spaces or colons: `folder`, which must exist as long as the command runs,
+// gets a link to such a library. Throws std::runtime_error when there is no library, or no link can be made.
+Environment preload_environment(const std::string& pattern, const std::string& folder);
 
 }  // namespace culprit::report
