@@ -73,7 +73,9 @@ def find_cupti():
     return ordered[-1] if ordered else None
 
 
-def has_module(name):
+def has_module(name, python=sys.executable):
+    if python != sys.executable:
+        return subprocess.run([python, "-c", f"import {name}"], capture_output=True, check=False).returncode == 0
     return importlib.util.find_spec(name) is not None
 
 

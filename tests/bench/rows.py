@@ -149,6 +149,22 @@ def python_frame_instructions(runner, side):
     return {"python-frame-instructions": (counts[1]["instructions"] - counts[0]["instructions"]) / calls / added_frames}
 
 
+def empty_tests(runner, side):
+    """500 tests that do nothing, with pytest alone and with its plugin, which starts pytest again."""
+    pythons = sys.executable, "/usr/bin/python3"
+    python = next((python for python in pythons if machine.has_module("pytest", python)), "")
+    package = HERE.parents[1] / "interpose/python"
+    if not python or not package.is_dir():
+        raise Missing("not installed")
+    tests = runner.work / "test_empty.py"
+    tests.write_text("".join(f"def test_{number}(): pass\n" for number in range(500)), encoding="utf-8")
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "culprit.pytest_plugin",
+               *(["--culprit"] if side == "culprit" else []), str(tests)]
+    run = runner.run(command, "nothing", simulated=True, PYTHONPATH=str(package),
+                     CULPRIT_COMMAND=str(runner.tree / "bin/culprit"))
+    return {"pytest": run["cpu_ns"]}
+
+
 def start(simulated):
     def sample(runner, side):
         def wall(program, row):
@@ -278,6 +294,8 @@ def measurements(quick):
         Measurement("python frames' instructions", [
             Row("python-frame-instructions", "its instructions", None, "instructions")],
                     ("nothing", "culprit"), python_frame_instructions, {"nothing": 1, "culprit": 1}),
+        Measurement("pytest", [Row("pytest", "pytest with 500 empty tests, processor time", {"ratio": 1.5})],
+                    ("nothing", "culprit"), empty_tests, times=2),
         Measurement("start without CUDA", [
             Row("start-no-cuda", "process without CUDA, more than an empty library", {"most": 50e3})],
                     ("culprit",), start_without_cuda, {"culprit": 3}),

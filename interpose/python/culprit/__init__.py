@@ -9,11 +9,16 @@
     with culprit.check():                # a block that leaves memory behind raises culprit.LeakError with the report
         step()
 
+    @culprit.no_growth(repeat=5)         # a function, a test for example, that needs more memory each time it is called
+    def test_step(): ...                 # raises culprit.LeakError; a cache that comes once is none
+
 Without libculprit.so, when culprit.loaded() is False, all functions do nothing. The package needs the standard library
 only, and imports no framework. (PYTEST_DONT_REWRITE: a program may import the package before pytest does.)
 """
 from culprit._api import live_bytes, loaded, mark, snapshot, start, stop
 from culprit._check import LeakError, NotKnownError, check
+from culprit._growth import no_growth
 
-__all__ = ["LeakError", "NotKnownError", "check", "live_bytes", "loaded", "mark", "snapshot", "start", "stop"]
+__all__ = ["LeakError", "NotKnownError", "check", "live_bytes", "loaded", "mark", "no_growth", "snapshot", "start",
+           "stop"]
 __version__ = "0.2.0"

@@ -1,30 +1,36 @@
+from __future__ import annotations
+
 import ctypes
 import errno
 import os
+from types import TracebackType
+from typing import TypeVar, Union
 
 from culprit import _library
 
+_Path = TypeVar("_Path", bound=Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"])
 
-def loaded():
+
+def loaded() -> bool:
     """Whether libculprit.so is in this process."""
     return _library.library() is not None
 
 
-def start():
+def start() -> None:
     """Switches recording on."""
     library = _library.library()
     if library is not None:
         library.culprit_api_start()
 
 
-def stop():
+def stop() -> None:
     """Switches recording off: only frees of recorded allocations are recorded."""
     library = _library.library()
     if library is not None:
         library.culprit_api_stop()
 
 
-def snapshot(path, referrers=False):
+def snapshot(path: _Path, referrers: bool = False) -> _Path | None:
     """Writes a copy of the dump to `path`, for culprit report. Returns the path, or None when culprit is not loaded or
     no CUDA call was made. Replaces an older dump. Raises FileExistsError when `path` is another file, OSError when the
     copy cannot be written.
@@ -38,12 +44,12 @@ def snapshot(path, referrers=False):
     if error == errno.ENODATA:
         return None
     if error != 0:
-        raise OSError(error, os.strerror(error), os.fspath(path))
+        raise OSError(error, os.strerror(error), os.fsdecode(path))
     _write_view(path, referrers)
     return path
 
 
-def _write_view(dump, referrers):
+def _write_view(dump: str | bytes | os.PathLike[str] | os.PathLike[bytes], referrers: bool) -> None:
     """Writes the view beside the snapshot `dump`, or removes that of an older snapshot."""
     from culprit import _view
 
@@ -64,46 +70,48 @@ class mark:
 
     Names are cut to 111 bytes. Marks must be closed in the opposite order of their opening."""
 
-    def __init__(self, name):
+    def __init__(self, name: object) -> None:
         self._name = str(name).encode("utf-8", "replace")
+        self._opened: ctypes.CDLL | None = None
         library = _library.library()
         if library is not None:
             library.culprit_api_mark(self._name)
 
-    def __enter__(self):
+    def __enter__(self) -> mark:
         self._opened = _library.library()
         if self._opened is not None:
             self._opened.culprit_api_mark_push(self._name)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind: type[BaseException] | None = None, error: BaseException | None = None,
+                 traceback: TracebackType | None = None) -> None:
         if self._opened is not None:
             self._opened.culprit_api_mark_pop()
 
 
-def live_bytes():
+def live_bytes() -> int:
     """Bytes of GPU and pinned memory that any thread allocated and that are not freed; 0 without libculprit.so."""
     return live_since(0)[0]
 
 
-def live_since(time_ns):
+def live_since(time_ns: int) -> tuple[int, int]:
     """Bytes and number of the allocations made at the time `time_ns` (see now()) or later that are not freed."""
     library = _library.library()
     if library is None:
         return 0, 0
     count = ctypes.c_uint64()
-    live = library.culprit_api_live_bytes(time_ns, ctypes.byref(count))
+    live = int(library.culprit_api_live_bytes(time_ns, ctypes.byref(count)))
     return live, count.value
 
 
-def now():
+def now() -> int:
     """Nanoseconds since recording began; 0: recording has not begun."""
     library = _library.library()
-    return 0 if library is None else library.culprit_api_now()
+    return 0 if library is None else int(library.culprit_api_now())
 
 
-def not_recorded():
+def not_recorded() -> int | None:
     """How many events could not be recorded so far (a full disk, ...); None: no dump could be made."""
     library = _library.library()
-    events = 0 if library is None else library.culprit_api_not_recorded()
+    events = 0 if library is None else int(library.culprit_api_not_recorded())
     return None if events == 2 ** 64 - 1 else events

@@ -1,12 +1,15 @@
 """Live memory inside the caches of PyTorch and CuPy: a tensor that is kept. The allocators' segments stay when tensors
 are freed, so culprit's own records do not show it."""
+from __future__ import annotations
+
 import ctypes
+from typing import Any
 
 from culprit import _api, _view
 from culprit._headline import place_text
 
 
-def _torch_bytes(torch):
+def _torch_bytes(torch: Any) -> int:
     """Of all devices. cuBLAS keeps workspaces among the tensors; they are no leak, and PyTorch makes them again."""
     clear = getattr(getattr(torch, "_C", None), "_cuda_clearCublasWorkspaces", None)
     if clear is not None:
@@ -17,7 +20,7 @@ def _torch_bytes(torch):
     return sum(torch.cuda.memory_allocated(device) for device in range(torch.cuda.device_count()))
 
 
-def _has_context(device):
+def _has_context(device: int) -> bool:
     """Whether the program uses the device: a look at its pool would make a context there, which takes GPU memory."""
     flags, active = ctypes.c_uint(), ctypes.c_int()
     try:
@@ -27,10 +30,10 @@ def _has_context(device):
     return ask(device, ctypes.byref(flags), ctypes.byref(active)) == 0 and active.value != 0
 
 
-def _cupy_bytes(cupy):
+def _cupy_bytes(cupy: Any) -> int:
     pool = cupy.get_default_memory_pool()
     present = cupy.cuda.runtime.getDevice()
-    used = pool.used_bytes()
+    used = int(pool.used_bytes())
     for device in range(cupy.cuda.runtime.getDeviceCount()):
         if device != present and _has_context(device):
             with cupy.cuda.Device(device):
@@ -38,7 +41,7 @@ def _cupy_bytes(cupy):
     return used
 
 
-def live_bytes():
+def live_bytes() -> int:
     """Bytes of all live tensors and arrays inside the caches of all devices; 0 before the program's first CUDA call."""
     if _api.now() == 0:
         return 0
@@ -49,7 +52,7 @@ def live_bytes():
     return total
 
 
-def live_blocks():
+def live_blocks() -> dict[int, int]:
     """The live blocks of PyTorch's cache: {address: bytes}."""
     torch = _view.torch_in_use()
     if torch is None or _api.now() == 0:
@@ -61,24 +64,26 @@ def live_blocks():
 class Kept:
     """The largest live tensors of one line and holder."""
 
-    def __init__(self, block, holder):
-        self.file, self.line, self.function = block.get("file", ""), block.get("line", 0), block.get("function", "")
+    def __init__(self, block: dict[str, Any], holder: str) -> None:
+        self.file: str = block.get("file", "")
+        self.line: int = block.get("line", 0)
+        self.function: str = block.get("function", "")
         self.holder = holder
         self.bytes = self.count = 0
 
-    def place(self):
+    def place(self) -> str:
         """How a line about a leak goes on."""
         if self.file:
             return place_text(self.file, self.line, self.function)
         return f" held by {self.holder}" if self.holder else ""
 
-    def text(self):
+    def text(self) -> str:
         text = f"{self.bytes:,} bytes in {self.count} tensor{'s' if self.count != 1 else ''}"
         text += f" at {self.file.rpartition('/')[2]}:{self.line}" if self.file else ""
         return text + (f", held by {self.holder}" if self.holder else "")
 
 
-def kept_since(known):
+def kept_since(known: dict[int, int]) -> list[Kept]:
     """The live tensors that are not in the blocks `known`, the largest first."""
     view = _view.collect("snapshot", True) or {"caches": [], "objects": []}
     holders = {held["address"]: (held["holders"] or [""])[0] for held in view["objects"]}
@@ -87,7 +92,7 @@ def kept_since(known):
     # CuPy has no list of blocks.
     blocks += [{"address": held["address"], "bytes": held["bytes"]} for held in view["objects"]
                if held["type"].startswith("cupy.")]
-    places = {}
+    places: dict[tuple[Any, Any, str], Kept] = {}
     for block in blocks:
         holder = holders.get(block["address"], "")
         kept = places.setdefault((block.get("file"), block.get("line"), holder), Kept(block, holder))

@@ -1,20 +1,24 @@
 """Finds the libculprit.so in this process, and the culprit command of the same installation."""
+from __future__ import annotations
+
 import ctypes
 import os
 import shlex
 import shutil
 import sys
 import time
+from typing import Any
 
 API_VERSION = 2
 
-_found = None
-_looked = None  # time of the last search that found none
+_found: ctypes.CDLL | None = None
+_looked: float | None = None  # time of the last search that found none
 
 
-def _declare(library):
-    text, number = ctypes.c_char_p, ctypes.c_uint64
-    for name, result, arguments in (
+def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    text: Any = ctypes.c_char_p
+    number: Any = ctypes.c_uint64
+    functions: list[tuple[str, Any, list[Any]]] = [
         ("start", None, []),
         ("stop", None, []),
         ("snapshot", ctypes.c_int, [text]),
@@ -24,18 +28,20 @@ def _declare(library):
         ("now", number, []),
         ("live_bytes", number, [number, ctypes.POINTER(number)]),
         ("not_recorded", number, []),
-    ):
+    ]
+    for name, result, arguments in functions:
         function = getattr(library, "culprit_api_" + name)
         function.restype = result
         function.argtypes = arguments
     # Since 0.2.0 culprit_api_snapshot() also writes the view, which the package does itself.
     if hasattr(library, "culprit_api_snapshot_only"):
-        library.culprit_api_snapshot = library.culprit_api_snapshot_only
-        library.culprit_api_snapshot.argtypes = [text]
+        only = library.culprit_api_snapshot_only
+        only.argtypes = [text]
+        setattr(library, "culprit_api_snapshot", only)  # noqa: B010
     return library
 
 
-def library_path():
+def library_path() -> str | None:
     """The path of the libculprit.so in this process; None: there is none."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
@@ -48,7 +54,7 @@ def library_path():
     return None
 
 
-def library():
+def library() -> ctypes.CDLL | None:
     """The functions of the loaded library; None: no library is loaded, or it is older than this package."""
     global _found, _looked
     if _found is None and (_looked is None or time.monotonic() - _looked > 1):
@@ -68,18 +74,18 @@ def library():
 _AT_IMPORT = {name: os.environ.get(name) for name in ("CULPRIT_COMMAND", "CULPRIT_LIBRARY", "CULPRIT_SUPPRESSIONS")}
 
 
-def setting(name):
+def setting(name: str) -> str | None:
     """The value of a variable of the package's, or without one its value when the package was imported."""
     return os.environ.get(name) or _AT_IMPORT[name]
 
 
-def _command_of_this_wheel():
+def _command_of_this_wheel() -> str | None:
     """The culprit command inside this package; None: this package does not come from the wheel that has it."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native", "bin", "culprit")
     return path if os.access(path, os.X_OK) else None
 
 
-def command():
+def command() -> str | None:
     """The path of the culprit command: from CULPRIT_COMMAND, beside the library, of the same wheel, or from PATH;
     None: not found."""
     chosen = setting("CULPRIT_COMMAND")
@@ -93,7 +99,7 @@ def command():
     return _command_of_this_wheel() or shutil.which("culprit")
 
 
-def _name_of(command_path):
+def _name_of(command_path: str) -> str:
     """The name by which a user calls the command."""
     beside = os.path.join(sys.prefix, "bin", "culprit")
     if shutil.which("culprit"):
@@ -101,13 +107,13 @@ def _name_of(command_path):
     return beside if os.access(beside, os.X_OK) else command_path
 
 
-def _this_program():
+def _this_program() -> str:
     arguments = getattr(sys, "orig_argv", None)
     text = shlex.join(arguments) if arguments else ""
     return text if text and "\n" not in text and len(text) <= 200 else "python ..."
 
 
-def how_to_load():
+def how_to_load() -> str:
     """The command after which the library is in the process, as the end of a message."""
     chosen = setting("CULPRIT_LIBRARY")
     if chosen and not os.path.exists(chosen):
@@ -120,7 +126,7 @@ def how_to_load():
     return f"Run: {_name_of(found)} run -- {_this_program()}"
 
 
-def library_beside(command_path):
+def library_beside(command_path: str) -> str | None:
     """The libculprit.so in the tree of a culprit command; None: there is none."""
     chosen = setting("CULPRIT_LIBRARY")
     if chosen:

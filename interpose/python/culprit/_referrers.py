@@ -7,13 +7,18 @@ that are part of the interpreter only.
 import gc
 import sys
 
-_Function = type(lambda: None)
+TYPE_CHECKING = False  # the module typing may not be imported for the program
+if TYPE_CHECKING:
+    from typing import Any
+
+_Function: "Any" = type(lambda: None)
 _Method = type(_Function.__get__(lambda self: None, object()))
 _Module = type(sys)
-_Cell = type((lambda value: lambda: value)(0).__closure__[0])
+_closure: "Any" = (lambda value: lambda: value)(0).__closure__
+_Cell = type(_closure[0])
 
 
-def _type_of_tracebacks():
+def _type_of_tracebacks() -> "Any":
     try:
         raise ValueError
     except ValueError as error:
@@ -33,11 +38,11 @@ _LONGEST = 200
 _OPTIMIZED = 1  # CO_OPTIMIZED: f_locals is a copy
 
 
-def _count(number, singular):
+def _count(number: int, singular: str) -> str:
     return f"{singular} of {number:,}"
 
 
-def _created_at(thing):
+def _created_at(thing: object) -> str:
     """The line that made a container; empty unless tracemalloc runs."""
     tracemalloc = sys.modules.get("tracemalloc")
     if tracemalloc is None or not tracemalloc.is_tracing():
@@ -48,27 +53,27 @@ def _created_at(thing):
     return f", created at {_base_name(traceback[-1].filename)}:{traceback[-1].lineno}"
 
 
-def _base_name(path):
+def _base_name(path: str) -> str:
     return path.replace("\\", "/").rsplit("/", 1)[-1]
 
 
-def _place(frame, line=None):
+def _place(frame: "Any", line: "int | None" = None) -> str:
     return f"{frame.f_code.co_name} ({_base_name(frame.f_code.co_filename)}:{line or frame.f_lineno})"
 
 
-def _keys_of(dictionary, thing):
+def _keys_of(dictionary: "dict[Any, Any]", thing: object) -> "list[str]":
     return [key for key, value in list(dictionary.items()) if value is thing and isinstance(key, str)]
 
 
-def _exception_text(error):
+def _exception_text(error: BaseException) -> str:
     name = type(error).__name__
     text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     return f"{name}: {text}" if text else name
 
 
-def _names_of_modules():
+def _names_of_modules() -> "dict[int, str]":
     """{id of a module's dictionary: its name}. multiprocessing has the main module a second time, as __mp_main__."""
-    found = {}  # id -> (how good the name is, name)
+    found: dict[int, tuple[int, str]] = {}  # id -> (how good the name is, name)
     for name, module in list(sys.modules.items()):
         if type(module) is _Module and type(name) is str:
             variables = vars(module)
@@ -79,20 +84,20 @@ def _names_of_modules():
     return {number: name for number, (_, name) in found.items()}
 
 
-def _is_frame(thing):
+def _is_frame(thing: object) -> bool:
     # An audit hook would see how this module gets the type.
     return type(thing).__name__ == "frame" and type(thing).__module__ == "builtins"
 
 
-def _is_own_frame(frame):
+def _is_own_frame(frame: "Any") -> bool:
     name = frame.f_globals.get("__name__")
     return type(name) is str and name.split(".")[0] == "culprit"
 
 
-def _variables_of(frame):
+def _variables_of(frame: "Any") -> "dict[str, Any]":
     """The local variables of a function. Up to Python 3.12 the frame keeps the dictionary of f_locals, which would keep
     the objects alive after the function drops them."""
-    variables = frame.f_locals
+    variables: dict[str, Any] = frame.f_locals
     if variables is frame.f_globals:
         return {}
     if sys.version_info >= (3, 13) or not frame.f_code.co_flags & _OPTIMIZED:
@@ -106,18 +111,19 @@ def _variables_of(frame):
 class _Names:
     """The referrers of a set of objects, found level by level for all objects at once."""
 
-    def __init__(self, ignored):
+    def __init__(self, ignored: "list[Any]") -> None:
         self.ignored = {id(thing) for thing in ignored} | {id(self.__dict__)}
         self.modules = _names_of_modules()
         self.running = self._running_frames()
         self.variables = [_variables_of(frame) for frame in self.running]
         self.ignored |= {id(variables) for variables in self.variables}
-        self.referrers = {}  # id -> objects
+        self.referrers: dict[int, list[Any]] = {}  # id -> objects
 
     @staticmethod
-    def _running_frames():
+    def _running_frames() -> "list[Any]":
         """The frames of running functions. The collector does not see their local variables."""
-        found = []
+        found: list[Any] = []
+        frame: Any
         for frame in sys._current_frames().values():  # pylint: disable=protected-access
             while frame is not None:
                 if not _is_own_frame(frame):
@@ -125,19 +131,19 @@ class _Names:
                 frame = frame.f_back
         return found
 
-    def look(self, things):
+    def look(self, things: "list[Any]") -> None:
         """Fills `referrers` for `things` and for their referrers."""
         level = list(things)
         for _ in range(_LEVELS):
             level = [thing for thing in level if id(thing) not in self.referrers]
             if not level or len(level) > _MOST_IN_A_LEVEL:
                 return
-            wanted = {id(thing): [] for thing in level}
+            wanted: dict[int, list[Any]] = {id(thing): [] for thing in level}
             self.referrers.update(wanted)
             self.ignored |= {id(level), id(wanted), id(self.referrers)}
             above = gc.get_referrers(*level)
             self.ignored.add(id(above))
-            following = []
+            following: list[Any] = []
             self.ignored.add(id(following))
             for referrer in above:
                 if id(referrer) in self.ignored or self._is_ours(referrer, level):
@@ -151,12 +157,12 @@ class _Names:
             level = following
 
     @staticmethod
-    def _is_ours(referrer, level):
+    def _is_ours(referrer: object, level: "list[Any]") -> bool:
         if type(referrer) is tuple:  # from Python 3.13 on: the arguments of the call to the collector
             return len(referrer) == len(level) and all(one is other for one, other in zip(referrer, level))
         return _is_frame(referrer) and _is_own_frame(referrer)
 
-    def of(self, thing, levels=_LEVELS):
+    def of(self, thing: object, levels: int = _LEVELS) -> "list[str]":
         """The names of the things that keep the object alive, the most specific first; empty: unknown."""
         texts = []
         for frame, variables in zip(self.running, self.variables):
@@ -167,7 +173,7 @@ class _Names:
         # Those with a name first.
         return sorted((text[:_LONGEST] for text in dict.fromkeys(texts)), key=lambda text: not text.startswith("`"))
 
-    def _through(self, referrer, thing, levels):
+    def _through(self, referrer: "Any", thing: object, levels: int) -> "list[str]":
         kind = type(referrer)
         if id(referrer) in self.modules:
             module = self.modules[id(referrer)]
@@ -189,7 +195,7 @@ class _Names:
         return [f"`{kind.__name__}.{key}`" for key in _keys_of(attributes, thing)] if attributes is not None else []
 
     @staticmethod
-    def _dictionary_of(thing):
+    def _dictionary_of(thing: object) -> "dict[str, Any] | None":
         """An instance's own attributes, read without a call to a method of its class."""
         if isinstance(thing, (type, _Module)):
             return None
@@ -199,7 +205,7 @@ class _Names:
             return None
         return found if type(found) is dict else None
 
-    def _through_frame(self, frame, thing, levels):
+    def _through_frame(self, frame: "Any", thing: object, levels: int) -> "list[str]":
         texts = []
         for key in _keys_of(_variables_of(frame), thing):
             line = None
@@ -212,7 +218,7 @@ class _Names:
             texts.append(f"`{key}`, a local variable of {_place(frame, line)}{kept}")
         return texts
 
-    def _traceback_text(self, traceback, levels):
+    def _traceback_text(self, traceback: "Any", levels: int) -> str:
         """Follows the entries of a traceback to the exception that has it."""
         for _ in range(1000):
             following = None
@@ -231,7 +237,7 @@ class _Names:
         return "a traceback"
 
 
-def names(things, ignored=()):
+def names(things: "Any", ignored: "Any" = ()) -> "list[list[str]]":
     """For each of `things` a list of texts, which name its owners. `ignored`: referrers that belong to the caller."""
     things = list(things)
     known = _Names([things, *ignored])

@@ -28,6 +28,10 @@ import sys
 
 from culprit import _referrers
 
+TYPE_CHECKING = False  # the module typing may not be imported for the program
+if TYPE_CHECKING:
+    from typing import Any
+
 SCHEMA = "culprit.python/1"
 SUFFIX = ".python.json"
 # To name the holders of a tensor the whole heap is walked several times: about a second for a million objects.
@@ -35,7 +39,7 @@ MOST_OBJECTS = 1_000_000
 MOST_NAMED = 64
 
 
-def torch_in_use():
+def torch_in_use() -> "Any":
     """The torch module when the program has imported it and initialized CUDA, else None."""
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
@@ -43,12 +47,12 @@ def torch_in_use():
     return torch if initialized is not None and initialized() else None
 
 
-def cupy_in_use():
+def cupy_in_use() -> "Any":
     cupy = sys.modules.get("cupy")
     return cupy if hasattr(cupy, "get_default_memory_pool") else None
 
 
-def _user_frame(frames, package):
+def _user_frame(frames: "list[dict[str, Any]]", package: str) -> "dict[str, Any]":
     """The innermost Python frame outside of the framework."""
     for frame in frames:
         file = frame.get("filename") or ""
@@ -58,7 +62,7 @@ def _user_frame(frames, package):
     return {}
 
 
-def torch_cache(torch):
+def torch_cache(torch: "Any") -> "dict[str, Any]":
     package = (getattr(torch, "__file__", None) or "torch/").rpartition("/")[0]
     segments = []
     for segment in torch.cuda.memory_snapshot():
@@ -82,7 +86,7 @@ def torch_cache(torch):
     return {"framework": "torch", "version": str(getattr(torch, "__version__", "")), "segments": segments}
 
 
-def cupy_pools(cupy):
+def cupy_pools(cupy: "Any") -> "list[dict[str, Any]]":
     """The pool of the current device. A look at another device's pool would make that device current."""
     pool = cupy.get_default_memory_pool()
     total = pool.total_bytes()
@@ -92,20 +96,20 @@ def cupy_pools(cupy):
              "total_bytes": total}]
 
 
-def _torch_storage(tensor):
+def _torch_storage(tensor: "Any") -> "Any":
     if not tensor.is_cuda:
         return None
     storage = tensor.untyped_storage()
     return storage.data_ptr(), storage.nbytes()
 
 
-def _cupy_memory(array):
+def _cupy_memory(array: "Any") -> "Any":
     return array.data.mem.ptr, array.data.mem.size
 
 
-def _memory_readers(torch, cupy):
+def _memory_readers(torch: "Any", cupy: "Any") -> "dict[type, Any]":
     """Functions that read the memory of an object, by exact type: a subclass may run code of the program."""
-    readers = {}
+    readers: dict[type, Any] = {}
     if torch is not None:
         readers[torch.Tensor] = _torch_storage
         parameter = getattr(getattr(torch, "nn", None), "Parameter", None)
@@ -116,14 +120,14 @@ def _memory_readers(torch, cupy):
     return readers
 
 
-def live_objects(torch, cupy, most_objects=None):
+def live_objects(torch: "Any", cupy: "Any", most_objects: "int | None" = None) -> "list[dict[str, Any]]":
     """The largest live tensors and arrays, each memory once, with their holders. Empty when the heap has more than
     `most_objects` objects."""
     readers = _memory_readers(torch, cupy)
     everything = gc.get_objects()
     if most_objects is not None and len(everything) > most_objects:
         return []
-    found = {}  # address -> (bytes, objects)
+    found: dict[int, Any] = {}  # address -> (bytes, objects)
     for thing in everything:
         reader = readers.get(type(thing))
         memory = _attempt(reader, thing) if reader is not None else None
@@ -144,9 +148,9 @@ def live_objects(torch, cupy, most_objects=None):
     return result
 
 
-def is_of_a_signal_handler(error):
+def is_of_a_signal_handler(error: BaseException) -> bool:
     """Whether an exception comes from a handler of a signal that arrived meanwhile: it belongs to the program."""
-    import _signal  # pylint: disable=import-outside-toplevel
+    import _signal  # type: ignore[import-not-found]  # pylint: disable=import-outside-toplevel
 
     codes = set()
     for number in range(1, _signal.NSIG):
@@ -163,7 +167,7 @@ def is_of_a_signal_handler(error):
     return False
 
 
-def _attempt(function, *arguments):
+def _attempt(function: "Any", *arguments: "Any") -> "Any":
     """The function's result; None when it raises, because the framework's version is an unknown one."""
     try:
         return function(*arguments)
@@ -173,13 +177,13 @@ def _attempt(function, *arguments):
         return None
 
 
-def collect(taken, referrers):
+def collect(taken: str, referrers: "bool | int") -> "dict[str, Any] | None":
     """The view as a dictionary; None when no framework is in use. `referrers`: True, False, or the number of objects up
     to which the heap is searched."""
     torch, cupy = _attempt(torch_in_use), _attempt(cupy_in_use)
     if torch is None and cupy is None:
         return None
-    view = {"taken": taken, "caches": [], "pools": [], "objects": []}
+    view: dict[str, Any] = {"taken": taken, "caches": [], "pools": [], "objects": []}
     cache = _attempt(torch_cache, torch) if torch is not None else None
     if cache is not None:
         view["caches"].append(cache)
@@ -193,7 +197,7 @@ def collect(taken, referrers):
 _ESCAPES = {**{number: f"\\u{number:04x}" for number in range(32)}, ord('"'): '\\"', ord("\\"): "\\\\"}
 
 
-def _json(value, parts):
+def _json(value: "Any", parts: "list[str]") -> None:
     """Appends the JSON text of a value to `parts`. The module json may not be imported for the program."""
     if isinstance(value, str):
         parts.append(f'"{value.translate(_ESCAPES)}"')
@@ -215,11 +219,11 @@ def _json(value, parts):
         parts.append(str(int(value)))
 
 
-def text(view, ran_out=None):
+def text(view: "dict[str, Any]", ran_out: "dict[str, Any] | None" = None) -> bytes:
     """The file's content, from a view of collect() and perhaps one of a moment at which memory ran out."""
     whole = {"schema": SCHEMA, "pid": posix.getpid(), **view}
     if ran_out is not None:
         whole["ran_out"] = ran_out
-    parts = []
+    parts: list[str] = []
     _json(whole, parts)
     return "".join(parts).encode("utf-8", "replace")
