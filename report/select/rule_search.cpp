@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "report/base/file_error.h"
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frames.h"
 #include "report/model/report.h"
@@ -16,10 +17,44 @@ constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMostSteps = 1500000000;
 constexpr std::uint64_t kMostEntries = 16 << 20;
 
+// FNV-1a, which is the same on every platform, unlike std::hash.
+class Hash32 {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) add_byte(static_cast<unsigned char>(c));
+    add_byte(0);
+  }
+  std::string hex() const { return hex_id(value_).substr(8); }
+
+ private:
+  void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * 0x01000193U; }
+  std::uint32_t value_ = 0x811c9dc5U;
+};
+
 }  // namespace
+
+std::string id_and_lines(const Group& group) {
+  // Of a Python program its own lines; else the frames of the program, those that --full-stacks adds left out.
+  const ResolvedStack& stack = *group.stack;
+  Hash32 hash;
+  bool inside = stack.has_python || stack.caller == nullptr;
+  for (const Frame* frame : stack.frames) {
+    inside |= frame == stack.caller;
+    if (!inside || frame->python != stack.has_python) continue;
+    hash.add(frame->function);
+    hash.add(base_name(frame->file));
+    hash.add(std::to_string(frame->line > 0 ? frame->line : frame->offset));
+    if (frame->function == "main") break;
+  }
+  return group.id + "/" + hash.hex();
+}
 
 RuleSearch::RuleSearch(const std::vector<const SuppressionRule*>& rules) : rules_(rules) {
   for (std::uint32_t i = 0; i < rules.size(); ++i) {
+    if (rules[i]->what == Suppresses::kId) {
+      add(i, &ids_[rules[i]->pattern]);
+      with_lines_ |= rules[i]->pattern.find('/') != std::string::npos;
+    }
     if (rules[i]->what != Suppresses::kLeak && rules[i]->what != Suppresses::kModule) continue;
     index_.add(rules[i]->pattern);
     numbers_.push_back(i);
@@ -84,9 +119,16 @@ const RuleSearch::Rules& RuleSearch::rules_of_name(Suppresses what, const std::s
   return at->second;
 }
 
+std::uint32_t RuleSearch::find_id(const std::string& id, std::uint64_t bytes) const {
+  const auto at = ids_.find(id);
+  return at == ids_.end() ? kNone : find(at->second, bytes);
+}
+
 std::optional<std::uint32_t> RuleSearch::first(const Group& group, bool with_causes) {
   std::uint32_t best = find(rules_of_name(Suppresses::kKind, kind_name(group.kind)), group.bytes);
   if (with_causes) best = std::min(best, find(rules_of_name(Suppresses::kCause, cause_name(group.cause)), group.bytes));
+  if (!ids_.empty()) best = std::min(best, find_id(group.id, group.bytes));
+  if (with_lines_) best = std::min(best, find_id(id_and_lines(group), group.bytes));
   if (!numbers_.empty()) {
     for (const Frame* frame : group.stack->frames) {
       for (const Rules* rules : rules_of_frame(*frame)) best = std::min(best, find(*rules, group.bytes));

@@ -17,7 +17,7 @@ namespace culprit::report {
 struct Frame;
 struct Group;
 
-enum class Suppresses { kLeak, kModule, kCause, kKind };
+enum class Suppresses { kLeak, kModule, kCause, kKind, kId };
 
 // A line of a suppressions file: the leaks that it hides.
 struct SuppressionRule {
@@ -25,6 +25,9 @@ struct SuppressionRule {
   std::string pattern;
   std::optional<std::uint64_t> max_bytes;
 };
+
+// The pattern of a rule that hides the group's id, and no group with that id and other lines.
+std::string id_and_lines(const Group& group);
 
 // Not thread-safe. The rules, and the reports whose groups it sees, must outlive it.
 class RuleSearch {
@@ -49,6 +52,7 @@ class RuleSearch {
   const Rules& rules_of_text(std::string_view text, Sort sort);
   const std::vector<const Rules*>& rules_of_frame(const Frame& frame);
   const Rules& rules_of_name(Suppresses what, const std::string& name);
+  std::uint32_t find_id(const std::string& id, std::uint64_t bytes) const;
 
   const std::vector<const SuppressionRule*>& rules_;
   std::vector<std::uint32_t> numbers_;  // of the index's patterns: the rule of each
@@ -57,6 +61,8 @@ class RuleSearch {
   std::unordered_map<std::string_view, Rules> texts_;
   std::unordered_map<const Frame*, std::vector<const Rules*>> frames_;
   std::map<std::pair<Suppresses, std::string>, Rules> names_;
+  std::unordered_map<std::string_view, Rules> ids_;
+  bool with_lines_ = false;    // a rule of an id has lines
   std::uint64_t entries_ = 0;  // in all lists of texts
 };
 

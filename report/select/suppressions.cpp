@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
+#include <string_view>
 
 #include "report/base/byte_size.h"
 #include "report/base/file_error.h"
 #include "report/base/input_file.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/frames.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 
@@ -32,13 +35,46 @@ bool is_cause(const std::string& name) {
   return std::any_of(std::begin(kCauses), std::end(kCauses), [&](Cause cause) { return name == cause_name(cause); });
 }
 
+bool is_id(const std::string& text) {
+  const auto is_hex = [](std::string_view digits) {
+    return digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  };
+  const std::string_view all = text;
+  if (all.size() == 16) return is_hex(all);
+  return all.size() == 25 && all[16] == '/' && is_hex(all.substr(0, 16)) && is_hex(all.substr(17));
+}
+
+// "fake_cuda.py:12 Memory.__init__"
+std::string place_of(const Frame& frame) {
+  std::string text;
+  if (frame.line > 0) text = std::string(base_name(frame.file)) + ":" + std::to_string(frame.line) + " ";
+  if (!frame.function.empty()) return text + frame.function;
+  return text + (frame.module != nullptr ? frame.module->name : "unknown code");
+}
+
+// The innermost frames of the program, as many as a reader needs to know a leak again.
+std::string places_of(const ResolvedStack& stack) {
+  constexpr int kShown = 3;
+  std::string text;
+  bool inside = stack.has_python || stack.caller == nullptr;
+  int shown = 0;
+  for (const Frame* frame : stack.frames) {
+    inside |= frame == stack.caller;
+    if (!inside || frame->python != stack.has_python) continue;
+    text += (shown > 0 ? " < " : "") + place_of(*frame);
+    if (++shown == kShown) break;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string Suppressions::add(const std::string& text, const std::string& path, std::size_t line) {
   const std::string trim = trimmed(text);
   if (trim.empty() || trim.front() == '#') return {};
   const std::size_t colon = trim.find(':');
-  if (colon == std::string::npos) return "no \"leak:\", \"module:\", \"cause:\", \"kind:\" or \"max-bytes:\" before it";
+  if (colon == std::string::npos)
+    return "no \"leak:\", \"id:\", \"module:\", \"cause:\", \"kind:\" or \"max-bytes:\" before it";
   const std::string type = trimmed(trim.substr(0, colon));
   Rule rule;
   rule.pattern = trimmed(trim.substr(colon + 1));
@@ -61,6 +97,9 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
     if (std::find(kinds.begin(), kinds.end(), rule.pattern) == kinds.end())
       return "there is no kind \"" + rule.pattern + "\"";
     rule.what = Suppresses::kKind;
+  } else if (type == "id") {
+    if (!is_id(rule.pattern)) return "an id has 16 hex digits, as in the report, and perhaps \"/\" and 8 more";
+    rule.what = Suppresses::kId;
   } else if (type == "max-bytes") {
     if (rules_.empty() || rules_.back().path != path) return "there is no line above that it could limit";
     if (rules_.back().max_bytes) return "the line above has a limit already";
@@ -68,7 +107,7 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
     return rules_.back().max_bytes ? "" : rule.pattern + " is no size, like 4096, 64K or 1.5GiB";
   } else {
     return "\"" + std::string(cut_to_bytes(type, kLongestShown)) +
-           ":\" is not known; leak, module, cause, kind and max-bytes are";
+           ":\" is not known; leak, id, module, cause, kind and max-bytes are";
   }
   rules_.push_back(std::move(rule));
   return {};
@@ -90,7 +129,7 @@ void Suppressions::read(const std::string& path) {
 }
 
 std::string Suppressions::text_of(const Rule& rule) {
-  static constexpr const char* kNames[] = {"leak", "module", "cause", "kind"};
+  static constexpr const char* kNames[] = {"leak", "module", "cause", "kind", "id"};
   return std::string(kNames[static_cast<int>(rule.what)]) + ":" + rule.pattern;
 }
 
@@ -131,6 +170,13 @@ std::vector<std::string> Suppressions::unused() const {
 }
 
 std::string suggest_suppressions(const std::vector<Report>& reports, bool strict) {
+  // Leaks of one id differ by their lines, which change more often: they stand in the suggestion only where they must.
+  std::map<std::string, std::set<std::string>> lines;
+  for (const Report& report : reports) {
+    for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
+      for (const Group& group : *groups) lines[group.id].insert(id_and_lines(group));
+    }
+  }
   struct Entry {
     HiddenTotal total;
     std::string what;
@@ -140,21 +186,13 @@ std::string suggest_suppressions(const std::vector<Report>& reports, bool strict
   for (const Report& report : reports) {
     for (const Group& group : report.leaks) {
       if (!counts_as_leak(group, strict)) continue;
-      const Frame* frame = group.stack->caller;
-      if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
-      std::string line;
-      // A nearest symbol in a stripped program may be different in the next build.
-      if (frame != nullptr && !frame->function.empty() && !frame->approximate) {
-        line = "leak:^" + printable(frame->function) + "$";
-      } else if (frame != nullptr && frame->module != nullptr) {
-        line = "module:^" + printable(frame->module->name) + "$";
-      } else {
-        line = "# (no stack was recorded: no pattern can name it)";
-      }
+      std::string line = "# (no stack was recorded: a line for it would hide others)";
+      if (!group.stack->frames.empty()) line = "id:" + (lines.at(group.id).size() > 1 ? id_and_lines(group) : group.id);
       if (entries.count(line) == 0) order.push_back(line);
       Entry& entry = entries[line];
       entry.total.add(group);
-      const std::string what = printable(group.api) + " " + kind_name(group.kind) + ", " + cause_name(group.cause);
+      const std::string what = printable(group.api) + " " + kind_name(group.kind) + ", " + cause_name(group.cause) +
+                               ", " + printable(places_of(*group.stack));
       if (entry.what.find(what) == std::string::npos) entry.what += (entry.what.empty() ? "" : "; ") + what;
     }
   }

@@ -5,6 +5,8 @@
 //     module:^libthird.so          a module of any frame
 //     cause:held                   every leak of that cause
 //     kind:event                   everything of that kind
+//     id:439b5d30badcd044          the leak with that id
+//     id:439b5d30badcd044/1c0ffee2 the same, of the lines that the last digits stand for
 //     max-bytes:64K                the line above hides a leak only as long as it has no more than that
 //
 // A pattern matches anywhere in the name; `*` stands for any text, `^` and `$` tie it to the beginning and the end.
@@ -49,8 +51,8 @@ class Suppressions {
   std::vector<Rule> rules_;
 };
 
-// The text of a suppressions file that hides every leak of the reports that has a stack. Cached memory is included only
-// when `strict`.
+// The text of a suppressions file that hides every leak of the reports that has a stack, each by a line of its own that
+// hides no other one. Cached memory is included only when `strict`.
 std::string suggest_suppressions(const std::vector<Report>& reports, bool strict);
 
 }  // namespace culprit::report

@@ -289,6 +289,40 @@ for bad in "", "x", "4Q", "-1", "1KBB":
         self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout,
                          version + "\n")
 
+    def test_a_suggested_suppression_hides_the_leak_that_it_was_made_for(self):
+        """All of these leak through ctypes, so their innermost frames are those of libffi and of one Python line."""
+        done = self.run_python("""
+import fake_cuda, os
+kept = []
+def make(size):
+    kept.append(fake_cuda.Memory(size))
+def one():
+    make(1001)
+    make(1002)
+def two():
+    make(1004)
+one(); two()
+for size in 1008, 1016:
+    make(size)
+kept.append(fake_cuda.Memory(1032))
+os._exit(0)
+""")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        dump = self.dumps()[0]
+        command = [CULPRIT, "report", dump, "--suggest-suppressions"]
+        lines = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60,
+                               check=True).stdout.splitlines()
+        self.assertEqual([line[0] for line in lines], ["#", "i"] * 5)
+        self.assertIn(", fake_cuda.py:12 Memory.__init__ < ", lines[0])
+        known = os.path.join(self.folder, "known.supp")
+        sizes = []
+        for line in lines[1::2]:
+            self.write(known, line + "\n")
+            left = self.report(dump, "--suppressions", known)["leaks"]
+            sizes.append(6063 - sum(group["bytes"] for group in left))
+            self.assertEqual(len(left), 4, line)
+        self.assertEqual(sorted(sizes), [1001, 1002, 1004, 1032, 2024])
+
     def test_the_first_line_of_a_leak(self):
         done = self.run_python("""
 from culprit._headline import headline, places_of, size_text

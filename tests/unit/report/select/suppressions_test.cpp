@@ -190,12 +190,62 @@ TEST_CASE("suggested suppressions hide what they were made from", "[report][supp
   Leaky program;
   const std::string suggested = suggest_suppressions({program.report()}, false);
   CHECK(has(suggested, "# 1000 B in 1x: "));
-  CHECK(has(suggested, "\nleak:^Solver::step$\n"));
+  CHECK(has(suggested, ", never-freed, app.cu:"));
+  CHECK(has(suggested, " Solver::step < "));
   Report report;
   std::vector<std::string> unused;
   CHECK(left(suggested, &report, &unused) == 0);
   CHECK(unused.empty());
   CHECK(report.resources.size() == 1);
+}
+
+TEST_CASE("each suggested suppression hides one leak of twenty", "[report][suppressions]") {
+  // The same function from twenty lines; from Python through libffi; and different callers of one function.
+  Program program;
+  const std::uint32_t ffi = program.dump.add_module("/usr/lib/libffi.so.8");
+  const auto leak = [&](unsigned number) {
+    const std::uint32_t line = 100 + number;
+    std::vector<std::uint64_t> frames;
+    if (number % 3 == 0) {
+      frames = {program.frame("/usr/lib/libffi.so.8", ffi, "", 0),
+                DumpBuilder::python_frame(program.dump.add_python_frame("/home/me/buffers.py", "make", 12)),
+                DumpBuilder::python_frame(program.dump.add_python_frame("/home/me/train.py", "<module>", line))};
+    } else if (number % 3 == 1) {
+      frames = {program.frame("/bin/app", program.module, "make", 5),
+                program.frame("/bin/app", program.module, "main", line)};
+    } else {
+      frames = {program.frame("/bin/app", program.module, "make", 5),
+                program.frame("/bin/app", program.module, "caller" + std::to_string(number), 7)};
+    }
+    program.dump.add_allocation(live_allocation(program.dump.add_stack(frames), 1ULL << number));
+  };
+  for (unsigned number = 0; number < 20; ++number) leak(number);
+  const bool one_id = GENERATE(false, true);
+  const auto made = [&] {
+    Report report = program.report();
+    if (one_id) {
+      for (Group& group : report.leaks) group.id = report.leaks.front().id;
+    }
+    return report;
+  };
+  const Report whole = made();
+  REQUIRE(whole.leaks.size() == 20);
+  std::istringstream suggested(suggest_suppressions({whole}, false));
+  std::uint64_t hidden = 0;
+  std::string comment;
+  for (std::string line; std::getline(suggested, comment) && std::getline(suggested, line);) {
+    INFO(comment << "\n" << line);
+    const File file(comment + "\n" + line + "\n");
+    Suppressions suppressions;
+    suppressions.read(file.path);
+    Report report = made();
+    suppressions.apply(&report);
+    REQUIRE(report.leaks.size() == 19);
+    std::uint64_t left = 0;
+    for (const Group& group : report.leaks) left += group.bytes;
+    hidden |= ((1ULL << 20) - 1) ^ left;
+  }
+  CHECK(hidden == (1ULL << 20) - 1);
 }
 
 TEST_CASE("suppressions come from --suppressions or CULPRIT_SUPPRESSIONS", "[report][suppressions][cli]") {
