@@ -19,6 +19,14 @@ from culprit._api import live_bytes, loaded, mark, snapshot, start, stop
 from culprit._check import LeakError, NotKnownError, check
 from culprit._growth import no_growth
 
+
+def load_ipython_extension(ipython: object) -> None:
+    """%load_ext culprit"""
+    from culprit import _magic
+
+    _magic.load(ipython)
+
+
 __all__ = ["LeakError", "NotKnownError", "check", "live_bytes", "loaded", "mark", "no_growth", "snapshot", "start",
            "stop"]
 __version__ = "0.2.0"

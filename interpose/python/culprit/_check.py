@@ -34,6 +34,7 @@ class LeakError(AssertionError):
         self.leaked_bytes = leaked_bytes
         self.leaked_allocations = leaked_allocations
         self.report = report
+        self.kept: list[dict[str, Any]] = []  # live tensors inside caches
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception that comes out of a process of multiprocessing or concurrent.futures is pickled.
@@ -92,6 +93,11 @@ def _attempt(function: Callable[..., _Result], otherwise: _Result, *arguments: A
         return otherwise
 
 
+def _with_tensors(error: LeakError, tensors: list[_caches.Kept]) -> LeakError:
+    error.kept = [dict(vars(tensor)) for tensor in tensors]
+    return error
+
+
 class Watch:
     """The allocations of all threads since the object was made, and the live memory inside the caches of PyTorch and
     CuPy. For check(), no_growth() and the pytest plugin."""
@@ -147,7 +153,7 @@ class Watch:
         command = _library.command()
         if command is None:
             told += f"{live} bytes in {count} allocations were not freed; to see where: {_library.how_to_load()}\n"
-            return LeakError(f"{headline(live + kept, places)}\n\n{told}", live + kept, count)
+            return _with_tensors(LeakError(f"{headline(live + kept, places)}\n\n{told}", live + kept, count), tensors)
         with tempfile.TemporaryDirectory(prefix="culprit-check-") as folder:
             snapshot = take_snapshot(folder)
             report = json.loads(run_report(command, snapshot, self.name, "json"))
@@ -161,8 +167,9 @@ class Watch:
             text += f"{other_bytes} bytes of these were made in {not_counted.strip(': ')} marks and are not counted\n"
         if leaked > 0:
             places += places_of(report, lambda group: group["bytes"] - _not_counted(group, not_counted)[0])
-        return LeakError(f"{headline(leaked + kept, places)}\n\n{told}{text}", leaked + kept,
-                         report["summary"]["leaked_allocations"] - other_count, report)
+        error = LeakError(f"{headline(leaked + kept, places)}\n\n{told}{text}", leaked + kept,
+                          report["summary"]["leaked_allocations"] - other_count, report)
+        return _with_tensors(error, tensors)
 
 
 def take_snapshot(folder: str) -> str:

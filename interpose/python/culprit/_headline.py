@@ -32,7 +32,7 @@ def calls_a_test(function: str) -> bool:
     return function.rpartition(".")[2] in _CALLERS
 
 
-def _frame_of(stack: list[dict[str, Any]]) -> dict[str, Any] | None:
+def frame_of(stack: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The innermost Python frame of the program, else of a package, else the innermost frame with a line."""
     python = [frame for frame in stack if frame["language"] == "python"]
     own = [frame for frame in python if not any(part in frame["file"] for part in _INSTALLED)]
@@ -46,7 +46,7 @@ def places_of(report: dict[str, Any], bytes_of: Callable[[dict[str, Any]], int])
     for group in report["leaks"]:
         size = bytes_of(group) if group["cause"] != "cached" else 0
         if size > 0:
-            frame = _frame_of(group["stack"])
+            frame = frame_of(group["stack"])
             place = place_text(frame["file"], frame["line"], frame["function"]) if frame else ""
             places[place] = places.get(place, 0) + size
     return [(size, place) for place, size in places.items()]
