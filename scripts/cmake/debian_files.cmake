@@ -15,6 +15,11 @@ file(REMOVE ${tree}/lib/culprit/libz.so.1 ${tree}/lib/culprit/liblzma.so.5 ${tre
 file(GLOB libraries ${tree}/lib/culprit/*.so.* ${tree}/lib/culprit/demo/driver/*.so.*)
 execute_process(COMMAND ${strip} --strip-unneeded ${libraries} COMMAND_ERROR_IS_FATAL ANY)
 
+# Debian's zsh looks in this folder.
+file(MAKE_DIRECTORY ${tree}/share/zsh/vendor-completions)
+file(RENAME ${tree}/share/zsh/site-functions/_culprit ${tree}/share/zsh/vendor-completions/_culprit)
+file(REMOVE_RECURSE ${tree}/share/zsh/site-functions)
+
 # The changes that users read, and the file that Debian's tools read.
 file(RENAME ${doc}/CHANGELOG.md ${doc}/NEWS)
 compress(${doc}/NEWS)

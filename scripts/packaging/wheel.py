@@ -7,6 +7,10 @@ two commands as entry points (wheel_command.py). pip uninstalls a folder with al
 directly in it; data of the wheel, outside the package, would leave empty folders behind.
 
 The tag says the oldest glibc that the files run with, by the policies of auditwheel. Prints the wheel's path.
+
+README's links go to files of the repository, which an index does not have: they become links to the repository at the
+version's tag. Its address is in CULPRIT_URL, or that of the workflow (GITHUB_SERVER_URL, GITHUB_REPOSITORY), or of
+git's remote "origin". Without an address only the text of such a link stays.
 """
 import base64
 import hashlib
@@ -25,8 +29,9 @@ import elf_versions
 
 # Versions of glibc that have a policy: https://peps.python.org/pep-0600/ and auditwheel's manylinux-policy.json.
 POLICIES = [(2, 17), (2, 24), (2, 26), (2, 27), (2, 28), (2, 31), (2, 34), (2, 35)]
-# Files for compilers and packagers of an installed tree only.
-LEFT_OUT = ("lib/cmake/", "lib/pkgconfig/")
+# Files for compilers and packagers of an installed tree only, and files that the wheel has in another place: the
+# Python package, D3's licence (share/culprit/nightly/d3-licence).
+LEFT_OUT = ("lib/cmake/", "lib/pkgconfig/", "share/culprit/python/", "share/doc/culprit/licences/node-d3")
 ENTRY_POINTS = """
 [console_scripts]
 culprit = culprit._command:culprit
@@ -53,6 +58,38 @@ def pure_wheel(package, folder):
     return next(folder.glob("*.whl"))
 
 
+def repository_url():
+    """https://server/owner/name; "": not known."""
+    environment = os.environ
+    if environment.get("CULPRIT_URL"):
+        return environment["CULPRIT_URL"].rstrip("/")
+    if environment.get("GITHUB_SERVER_URL") and environment.get("GITHUB_REPOSITORY"):
+        return environment["GITHUB_SERVER_URL"] + "/" + environment["GITHUB_REPOSITORY"]
+    asked = subprocess.run(["git", "remote", "get-url", "origin"], cwd=os.path.dirname(os.path.abspath(__file__)),
+                           capture_output=True, text=True, check=False).stdout.strip()
+    found = re.fullmatch(r"(?:https://(?:[^@/]*@)?|git@|ssh://git@)([\w.-]+)[/:]([\w./-]+?)(?:\.git)?/?", asked)
+    return f"https://{found[1]}/{found[2]}" if found else ""
+
+
+def with_absolute_links(text, url, version):
+    """The Markdown text with links that work outside of the repository. Code blocks are left alone."""
+    def absolute(link):
+        is_picture, words, target = link[1], link[2], link[3]
+        if re.match(r"[a-z]+:|#", target):
+            return link[0]
+        if not url:
+            return words
+        return f"{is_picture}[{words}]({url}/{'raw' if is_picture else 'blob'}/v{version}/{target})"
+    # Blocks of code stand between fences, or have four spaces in front.
+    inside, result = False, []
+    for line in text.splitlines(keepends=True):
+        fence = line.startswith("```")
+        inside ^= fence
+        result.append(line if inside or fence or line.startswith("    ")
+                      else re.sub(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)", absolute, line))
+    return "".join(result)
+
+
 def contents(pure, tree, readme, platform_tag):
     """(name, bytes, executable) of each file of the wheel but RECORD."""
     with zipfile.ZipFile(pure) as archive:
@@ -66,8 +103,10 @@ def contents(pure, tree, readme, platform_tag):
             if name.endswith(".dist-info/entry_points.txt"):
                 data += ENTRY_POINTS.encode()
             if name.endswith(".dist-info/METADATA"):
-                head = data.decode().split("\n\n")[0].rstrip("\n") + "\nDescription-Content-Type: text/markdown\n\n"
-                data = (head + readme.read_text(encoding="utf-8")).encode()
+                head = data.decode().split("\n\n")[0].rstrip("\n") + "\nDescription-Content-Type: text/markdown\n"
+                url, version = repository_url(), re.search(r"^Version: (\S+)$", head, re.MULTILINE)[1]
+                head += f"Project-URL: Repository, {url}\n" if url else ""
+                data = (head + "\n" + with_absolute_links(readme.read_text(encoding="utf-8"), url, version)).encode()
             yield name, data, False
     yield "culprit/_native/README", b"culprit: the command in bin/, the library for LD_PRELOAD in lib/.\n", False
     yield "culprit/_command.py", pathlib.Path(__file__).with_name("wheel_command.py").read_bytes(), False

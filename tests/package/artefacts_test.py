@@ -100,8 +100,13 @@ class Files(unittest.TestCase):
 
     def test_all_have_the_same_programs_and_pages(self):
         for name in ("bin/culprit", "lib/libculprit.so", "include/culprit.h", "share/culprit/nightly/nightly.py",
-                     "share/culprit/python/culprit/__init__.py"):
+                     "share/doc/culprit/examples/out_of_memory_exception.cpp",
+                     "share/doc/culprit/examples/python/memory_pool.py"):
             self.assertEqual(len({(tree / name).read_bytes() for tree in self.trees.values()}), 1, name)
+        package = {(tree / "share/culprit/python/culprit" if kind != "wheel" else tree.parent) for kind, tree
+                   in self.trees.items()}
+        for name in "__init__.py", "py.typed":
+            self.assertEqual(len({(folder / name).read_bytes() for folder in package}), 1, name)
         for kind, tree in self.trees.items():
             for page in ("man1/culprit.1", "man7/libculprit.so.7"):
                 file = tree / "share/man" / (page + (".gz" if kind == "deb" else ""))
@@ -109,7 +114,8 @@ class Files(unittest.TestCase):
 
     def test_completion_of_command_lines(self):
         for kind, tree in self.trees.items():
-            for name in ("bash-completion/completions/culprit", "zsh/site-functions/_culprit",
+            zsh = "vendor-completions" if kind == "deb" else "site-functions"
+            for name in ("bash-completion/completions/culprit", f"zsh/{zsh}/_culprit",
                          "fish/vendor_completions.d/culprit.fish"):
                 text = (tree / "share" / name).read_text(encoding="utf-8")
                 self.assertIn("no-framework-caches", text, (kind, name))
@@ -119,10 +125,27 @@ class Files(unittest.TestCase):
                  "libspdlog-dev", "libcli11-dev", "nlohmann-json3-dev", "libutf8proc-dev", "node-d3"}
         for kind in ("tar", "wheel"):
             folder = self.trees[kind] / "share/doc/culprit/licences"
-            self.assertEqual({path.name for path in folder.iterdir()}, parts, kind)
+            elsewhere = {"node-d3"} if kind == "wheel" else set()  # share/culprit/nightly/d3-licence
+            self.assertEqual({path.name for path in folder.iterdir()}, parts - elsewhere, kind)
         if "deb" in self.trees:
             text = (self.trees["deb"] / "share/doc/culprit/copyright").read_text(encoding="utf-8")
             self.assertEqual([part for part in parts if f"\n{part}\n=======\n" not in text], [])
+
+    def test_the_wheel_holds_each_file_once(self):
+        names = {}
+        with zipfile.ZipFile(WHEEL) as archive:
+            for information in archive.infolist():
+                data = archive.read(information)
+                if data:
+                    names.setdefault(hashlib.sha256(data).digest(), []).append(information.filename)
+        self.assertEqual([several for several in names.values() if len(several) > 1], [])
+
+    def test_the_links_of_the_index_page_are_absolute(self):
+        with zipfile.ZipFile(WHEEL) as archive:
+            name = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+            text = archive.read(name).decode()
+        links = re.findall(r"\]\(([^()\s]+)\)", text)
+        self.assertEqual([link for link in links if not link.startswith(("https://", "#"))], [])
 
     def test_the_tag_of_the_wheel_is_auditwheels(self):
         tool = BUILD / "deps" / "auditwheel"
