@@ -323,6 +323,7 @@ enum class PictureReason : std::uint8_t {
   kNone = 0,
   kPeak = 1,         // use was higher than ever before
   kOutOfMemory = 2,  // an allocation failed with CUDA_ERROR_OUT_OF_MEMORY
+  kPythonEnds = 3,   // Python's main module has ended, and the interpreter begins to end
 };
 
 // One stack's share of a picture.

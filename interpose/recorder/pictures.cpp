@@ -149,6 +149,21 @@ void Pictures::take_at_peak(Process& process, std::uint8_t device, std::uint64_t
   busy_.store(0, std::memory_order_release);
 }
 
+void Pictures::note_python_ends(Process& process) {
+  if (busy_.exchange(1, std::memory_order_acquire) != 0) return;
+  process.dump.for_each_record<format::DeviceRecord>(format::ChunkType::kDevices, [&](const format::DeviceRecord& one) {
+    if (__atomic_load_n(&one.state, __ATOMIC_ACQUIRE) == 0 || one.ordinal >= ContextTable::kMostDevices) return;
+    format::Ref& end = ends_[one.ordinal];
+    if (end == 0) end = process.dump.allocate_records(format::ChunkType::kPictures, 1, nullptr);
+    if (end == 0) return;
+    Occasion ends;
+    ends.reason = format::PictureReason::kPythonEnds;
+    ends.device = static_cast<std::uint8_t>(one.ordinal);
+    take(process, process.dump.at<PictureRecord>(end), ends);
+  });
+  busy_.store(0, std::memory_order_release);
+}
+
 void Pictures::note_out_of_memory(Process& process, Api api, format::Ref stack, std::uint64_t bytes) {
   constexpr std::uint64_t kShare = 8;
   Place place = current_place(process);

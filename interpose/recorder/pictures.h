@@ -1,6 +1,6 @@
-// Pictures: the stacks that hold a device's memory at two kinds of moments, when use is higher than ever before, and
-// when an allocation fails with out of memory. The dump has only the present live allocations, so the state at such a
-// moment is copied.
+// Pictures: the stacks that hold a device's memory at three kinds of moments: when use is higher than ever before, when
+// an allocation fails with out of memory, and when a Python interpreter begins to end. The dump has only the present
+// live allocations, so the state at such a moment is copied.
 #pragma once
 
 #include <atomic>
@@ -32,6 +32,9 @@ class Pictures {
 
   // A call that asked for `bytes` on the current device failed with out of memory.
   CULPRIT_COLD void note_out_of_memory(Process& process, Api api, format::Ref stack, std::uint64_t bytes);
+
+  // The interpreter begins to end: a picture of each device.
+  CULPRIT_COLD void note_python_ends(Process& process);
 
   // Prevents pictures until resume(). Returns false when one is being taken now.
   bool pause() { return busy_.exchange(1, std::memory_order_acquire) == 0; }
@@ -65,6 +68,7 @@ class Pictures {
   // Two for each device: one holds the last picture while the other is being written.
   format::Ref peaks_[ContextTable::kMostDevices];
   std::uint8_t turn_[ContextTable::kMostDevices];
+  format::Ref ends_[ContextTable::kMostDevices];
   format::Ref failures_;  // kFailures records, the oldest is reused
 };
 

@@ -1,7 +1,8 @@
 """The part of libculprit.so that runs inside the interpreter. python_view.cpp runs this source once in an interpreter,
 in its main thread, then calls add() with the other sources, then begin().
 
-Given by the library: sys; name_thread(number, name, ended); at_exit, which takes the last view; on_ran_out, which takes
+Given by the library: sys; name_thread(number, name, ended); at_exit, which takes the last view; note_end, which
+notes the memory in use when the interpreter begins to end; on_ran_out, which takes
 one when memory ran out; torch_history; and a copy of the builtins, which belongs to this code alone.
 
 All of this runs between two lines of the program, like a signal handler. So it imports nothing for the program, takes
@@ -12,7 +13,8 @@ threading.Thread._set_native_id.
 # ruff: noqa: F821
 
 own = type(sys.implementation)()  # the modules of this code
-state = {"names": False, "torch": False, "queued": False, "tries": 0, "ran_out": None}
+state = {"names": False, "torch": False, "queued": False, "tries": 0, "ran_out": None, "ends": False,
+         "asked": False}
 # Without PyTorch it is looked for this often, in case that it is imported after the first CUDA call.
 _MOST_TRIES = 100
 
@@ -42,7 +44,39 @@ def begin():
 
     if not has_startup_hook():
         atexit.register(at_exit)
+        atexit.register(_ends)
+        _before_exit_handlers()
     _for_a_child_of_multiprocessing()
+
+
+def _before_exit_handlers():
+    """Handlers of atexit that the program adds later run before those of this code. threading's own handlers run before
+    all of them, once the main module has ended."""
+    register = getattr(sys.modules.get("threading"), "_register_atexit", None)
+    if register is None or state["asked"]:
+        return
+    state["asked"] = True
+    try:
+        register(_ends_without_threads)
+    except Exception:  # pylint: disable=broad-except  # the interpreter ends already
+        pass
+
+
+def _ends():
+    """The program may start the interpreter again, with new modules and another copy of this code."""
+    if not state["ends"]:
+        state["ends"] = True
+        note_end()
+
+
+def _ends_without_threads():
+    """While other threads of the program run, the program has not ended, and _ends() comes later."""
+    try:
+        threads = list(sys.modules["threading"]._active.values())
+        if sum(not thread._daemonic for thread in threads) <= 1:
+            _ends()
+    except Exception:  # pylint: disable=broad-except
+        pass
 
 
 def _for_a_child_of_multiprocessing():
@@ -55,6 +89,7 @@ def _for_a_child_of_multiprocessing():
 
 def update():
     """Looks at what the program has imported since. Returns whether nothing is left to do."""
+    _before_exit_handlers()
     names = has_startup_hook() or _name_threads()
     return (state["torch"] or _watch_torch()) and names
 

@@ -104,9 +104,11 @@ PyObject* name_thread(PyObject*, PyObject* arguments) {
 
 PyObject* at_exit(PyObject*, PyObject*);
 PyObject* on_ran_out(PyObject*, PyObject*);
+PyObject* note_end(PyObject*, PyObject*);
 
 const MethodDef kNameThread = {"name_thread", name_thread, kVarArgs, nullptr};
 const MethodDef kOnRanOut = {"culprit_on_ran_out", on_ran_out, kVarArgs, nullptr};
+const MethodDef kNoteEnd = {"culprit_note_end", note_end, kNoArgs, nullptr};
 const MethodDef kAtExit = {"culprit_at_exit", at_exit, kNoArgs, nullptr};
 
 // --- Loading
@@ -173,7 +175,7 @@ bool load(const Process& process) {
   const PythonRef history(python.PyLong_FromLong(process.options.torch_history ? 1 : 0));
   return builtins && scope && give(scope.get(), "sys", sys) && give(scope.get(), "torch_history", history.get()) &&
          give_function(scope.get(), kNameThread, "name_thread") && give_function(scope.get(), kAtExit, "at_exit") &&
-         give_function(scope.get(), kOnRanOut, "on_ran_out") &&
+         give_function(scope.get(), kOnRanOut, "on_ran_out") && give_function(scope.get(), kNoteEnd, "note_end") &&
          run_source(culprit_source_inside, "culprit", builtins.get(), scope.get()) &&
          add_module(scope.get(), builtins.get(), "culprit._referrers", culprit_source_referrers) &&
          add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) && give(own, kKey, scope.get());
@@ -254,6 +256,20 @@ PyObject* on_ran_out(PyObject*, PyObject*) {
   if (untraced.is_traced()) return new_none();
   process->view.wanted.fetch_and(~std::uint32_t{kViewRanOut});
   return serve_ran_out(*process) ? new_none() : nullptr;
+}
+
+// note_end(): the program's main module has ended. Memory that is freed from now on is freed by the interpreter's end.
+PyObject* note_end(PyObject*, PyObject*) {
+  KeepErrno keep;
+  Process* process = usable_process();
+  if (process != nullptr) {
+    on_own_stack([&] {
+      VisitInTracker visit;
+      process->pictures.note_python_ends(*process);
+      return true;
+    });
+  }
+  return new_none();
 }
 
 PyObject* at_exit(PyObject*, PyObject*) {

@@ -54,7 +54,8 @@ std::vector<std::string> repository_folders(const std::vector<std::string>& fold
 
 bool asks(const OutputOptions& options, const std::string& what) {
   if (options.fail_on.empty())
-    return options.error_exit_code != 0 && what != "resources" && what != "new" && what != "live-cached";
+    return options.error_exit_code != 0 && what != "resources" && what != "new" && what != "live-cached" &&
+           what != "freed-at-end";
   for (const std::string& one : options.fail_on) {
     if (one == what) return true;
   }
@@ -115,9 +116,9 @@ void add_output_options(OptionList* list, OutputOptions* options, const std::vec
                      "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
   list->add("--fail-on", &options->fail_on,
             "Exit with 1 when these are found: leaks, new (leaks that --baseline does not have, or that have "
-            "grown), errors, resources, live-cached (live tensors in the caches of PyTorch and CuPy; a comma between "
-            "several), or none")
-      .one_of({"leaks", "new", "errors", "resources", "live-cached", "none"})
+            "grown), errors, resources, live-cached (live tensors in the caches of PyTorch and CuPy), freed-at-end "
+            "(memory that was freed only while Python ended; a comma between several), or none")
+      .one_of({"leaks", "new", "errors", "resources", "live-cached", "freed-at-end", "none"})
       .comma_separated()
       .type("WHAT");
   list->add("--error-exitcode", &options->error_exit_code,
@@ -254,7 +255,8 @@ int gate_result(const std::vector<Report>& reports, const OutputOptions& options
             (asks(options, "new") && report.baseline && report.baseline->added + report.baseline->grown != 0) ||
             (asks(options, "errors") && report.summary.errors != 0) ||
             (asks(options, "resources") && report.summary.resources != 0) ||
-            (asks(options, "live-cached") && report.live_cached_bytes != 0);
+            (asks(options, "live-cached") && report.live_cached_bytes != 0) ||
+            (asks(options, "freed-at-end") && !report.freed_at_end.empty());
   }
   if (found) return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
   for (const Report& report : reports) {

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <tuple>
+#include <utility>
 
+#include "interpose/format/device_bytes.h"
+#include "report/causes/library_rules.h"
 #include "report/judge/pool_rules.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
@@ -90,6 +94,47 @@ std::vector<Picture> read_pictures(const std::vector<PictureRecord>& records, co
     return !left.out_of_memory && !right.out_of_memory && left.device == right.device;
   };
   pictures.erase(std::unique(pictures.begin(), pictures.end(), same_peak), pictures.end());
+  return pictures;
+}
+
+std::vector<Picture> read_freed_at_end(const std::vector<PictureRecord>& records, const Dump& dump,
+                                       const StackResolver& stacks) {
+  using Key = std::tuple<std::uint8_t, Ref, std::uint16_t, Kind>;
+  std::map<Key, std::pair<std::uint64_t, std::uint64_t>> live;  // bytes and number
+  const auto ends = [](const PictureRecord& record) { return record.reason == PictureReason::kPythonEnds; };
+  if (std::none_of(records.begin(), records.end(), ends)) return {};
+  dump.for_each_allocation([&](const AllocationRecord& record, Ref) {
+    auto& [bytes, count] = live[{record.device, record.stack, record.api, record.kind}];
+    bytes += physical_bytes(record);
+    ++count;
+  });
+  std::vector<Picture> pictures;
+  const PoolRules pools(stacks);
+  LibraryRules libraries;
+  for (PictureRecord record : records) {
+    if (!ends(record)) continue;
+    for (PictureShare& share : record.shares) {
+      const ResolvedStack& stack = stacks.stack(share.stack);
+      const auto still = live.find({record.device, share.stack, share.api, share.kind});
+      if (still != live.end()) {
+        share.bytes -= std::min(share.bytes, still->second.first);
+        share.count -= std::min(share.count, still->second.second);
+      }
+      const bool own = pools.owning_pool(stack) == nullptr && libraries.owning_library(stack).empty();
+      if (share.bytes == 0 || !own) share.count = 0;
+    }
+    // Of stacks outside of the list it is not known how much was freed.
+    record.other_bytes = record.other_count = record.other_stacks = 0;
+    Picture picture = picture_of(record, dump, stacks, pools);
+    picture.live_bytes = picture.live_count = 0;
+    for (const PictureEntry& entry : picture.entries) {
+      picture.live_bytes += entry.bytes;
+      picture.live_count += entry.count;
+    }
+    if (!picture.entries.empty()) pictures.push_back(std::move(picture));
+  }
+  std::sort(pictures.begin(), pictures.end(),
+            [](const Picture& left, const Picture& right) { return left.device < right.device; });
   return pictures;
 }
 

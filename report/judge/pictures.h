@@ -17,4 +17,9 @@ std::vector<format::Ref> stacks_of_pictures(const std::vector<format::PictureRec
 std::vector<Picture> read_pictures(const std::vector<format::PictureRecord>& records, const Dump& dump,
                                    const StackResolver& stacks);
 
+// Report::freed_at_end of these records. Memory of caching allocators, and that libraries hold for themselves, is left
+// out: it is theirs to free at the end.
+std::vector<Picture> read_freed_at_end(const std::vector<format::PictureRecord>& records, const Dump& dump,
+                                       const StackResolver& stacks);
+
 }  // namespace culprit::report

@@ -70,6 +70,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   }
   report.audit = read_audit(dump, groups.tables.audits, *stacks);
   report.pictures = read_pictures(contents.pictures, dump, *stacks);
+  report.freed_at_end = read_freed_at_end(contents.pictures, dump, *stacks);
   add_charges(contents.gpu_answers, &report.pictures);
   report.bills = read_bills(contents.bills, dump, *stacks);
   report.sharings = read_sharings(contents.sharings, *stacks, report);

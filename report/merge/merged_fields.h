@@ -438,6 +438,7 @@ void fields(Archive& archive, Report* report) {
   archive("live_cached_bytes", &report->live_cached_bytes);
   archive("caches_inside", &report->caches_inside);
   archive("pictures", &report->pictures);
+  archive("freed_at_end", &report->freed_at_end);
   archive("balances", &report->balances);
   archive("bills", &report->bills);
   archive("contexts", &report->contexts);

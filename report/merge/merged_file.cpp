@@ -309,7 +309,12 @@ void check(const Report& report) {
       }
     }
   }
-  for (const Picture& picture : report.pictures) {
+  std::vector<const Picture*> pictures;
+  for (const std::vector<Picture>* list : {&report.pictures, &report.freed_at_end}) {
+    for (const Picture& picture : *list) pictures.push_back(&picture);
+  }
+  for (const Picture* one : pictures) {
+    const Picture& picture = *one;
     if (picture.process >= report.job.size()) throw Damage{"a picture of a process that is not there"};
     const bool placed = std::all_of(picture.entries.begin(), picture.entries.end(),
                                     [](const PictureEntry& entry) { return entry.stack != nullptr; });

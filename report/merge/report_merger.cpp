@@ -295,12 +295,13 @@ void ReportMerger::add_error(ErrorGroup error, StoreImport* import) {
   if (!added) merge(error, &at->second);
 }
 
-void ReportMerger::add_pictures(std::vector<Picture> from, std::uint32_t first_process, StoreImport* import) {
+void ReportMerger::add_pictures(std::vector<Picture> from, std::uint32_t first_process, StoreImport* import,
+                                std::vector<Picture>* to) {
   for (Picture& picture : from) {
     picture.process += first_process;
     picture.stack = import->import(picture.stack);
     for (PictureEntry& entry : picture.entries) entry.stack = import->import(entry.stack);
-    report_.pictures.push_back(std::move(picture));
+    to->push_back(std::move(picture));
   }
 }
 
@@ -357,7 +358,8 @@ void ReportMerger::add(Report report) {
   add_groups(std::move(report.leaks), first_process, &import, &leaks_);
   add_groups(std::move(report.library), first_process, &import, &library_);
   add_groups(std::move(report.resources), first_process, &import, &resources_);
-  add_pictures(std::move(report.pictures), first_process, &import);
+  add_pictures(std::move(report.pictures), first_process, &import, &report_.pictures);
+  add_pictures(std::move(report.freed_at_end), first_process, &import, &report_.freed_at_end);
   for (ErrorGroup& error : report.errors) add_error(std::move(error), &import);
   for (FailedAllocation& failed : report.failed_allocations) {
     failed.stack = import.import(failed.stack);
@@ -433,6 +435,9 @@ Report ReportMerger::finish(bool strict) {
     auto turn = [](const Picture& one) { return std::make_tuple(!one.out_of_memory, one.process); };
     return turn(left) < turn(right);
   });
+  for (Picture& picture : report.freed_at_end) picture.process = place[picture.process];
+  std::stable_sort(report.freed_at_end.begin(), report.freed_at_end.end(),
+                   [](const Picture& left, const Picture& right) { return left.process < right.process; });
   for (Balance& balance : report.balances) balance.process = place[balance.process];
   for (Bill& bill : report.bills) bill.process = place[bill.process];
   for (ContextInfo& context : report.contexts) context.process = place[context.process];

@@ -45,6 +45,9 @@ struct Report {
   Summary summary;
   // Failures with out of memory first, beginning with the last one of each process; then the peaks, by device.
   std::vector<Picture> pictures;
+  // Memory that was freed only after Python began to end: what each stack had then, and no longer had at the end. One
+  // of each device, with entries only where memory was freed.
+  std::vector<Picture> freed_at_end;
   std::vector<Balance> balances;                   // by process and device: at exit, at out of memory, at the peak
   std::vector<format::BalanceRecord> present_use;  // of a process that runs, by device: see balance_now()
   std::vector<Bill> bills;                         // most bytes first

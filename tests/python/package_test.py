@@ -289,6 +289,60 @@ for bad in "", "x", "4Q", "-1", "1KBB":
         self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout,
                          version + "\n")
 
+    def test_memory_that_was_freed_only_while_python_ended(self):
+        self.write("end.py", """
+import atexit, threading, fake_cuda
+early = fake_cuda.Memory(1001)
+atexit.register(early.free)
+kept = fake_cuda.Memory(1002)
+class Cycle:
+    pass
+cycle = Cycle()
+cycle.itself, cycle.memory = cycle, fake_cuda.Memory(1004)
+del cycle
+fake_cuda.Memory(1008).free()
+lost = fake_cuda.Memory(1016)
+lost._pointer = None
+def work():
+    memory = fake_cuda.Memory(1032)
+    threading.main_thread().join()
+    memory.free()
+def main():
+    local = fake_cuda.Memory(1064)
+main()
+late = fake_cuda.Memory(1128)
+atexit.register(late.free)
+if "thread" in __import__("sys").argv:
+    threading.Thread(target=work).start()
+""")
+        found = {}
+        for arguments in (), ("thread",):
+            done = self.run_python(None, "end.py", *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            dump = next(dump for dump in self.dumps() if dump not in found)
+            found[dump] = report = self.report(dump)
+            self.assertEqual([group["bytes"] for group in report["leaks"]], [1016])
+            self.assertEqual(len(report["freed_at_end"]), 1)
+            sizes = {one["bytes"] for one in report["freed_at_end"][0]["stacks"]}
+            # A program whose threads go on has not ended. Then the handlers of atexit that were added after the first
+            # call of CUDA run before the library's own, and their frees are not seen as late.
+            self.assertEqual(sizes - {1001, 1128}, {1002, 1004})
+            if not arguments:
+                self.assertLessEqual({1001, 1128}, sizes)
+        command = [CULPRIT, "report", *found]
+        for options, code in (["--fail-on", "freed-at-end"], 1), (["--fail-on", "errors"], 0), (["--merge"], 0):
+            done = subprocess.run([*command, "--all", *options], env=environment(), capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertEqual(done.stdout.count("FREED ONLY WHILE PYTHON ENDED"), 2, done.stdout)
+        merged = os.path.join(self.folder, "all.merged")
+        subprocess.run([CULPRIT, "merge", *found, "-o", merged], env=environment(), timeout=60, check=True,
+                       capture_output=True)
+        self.assertEqual([one["process"] for one in self.report(merged)["freed_at_end"]], [0, 1])
+        done = self.run_python("import fake_cuda\nfake_cuda.Memory(1).free()")
+        dump = next(dump for dump in self.dumps() if dump not in found)
+        self.assertNotIn("freed_at_end", self.report(dump))
+
     def test_a_suggested_suppression_hides_the_leak_that_it_was_made_for(self):
         """All of these leak through ctypes, so their innermost frames are those of libffi and of one Python line."""
         done = self.run_python("""

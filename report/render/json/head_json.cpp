@@ -480,20 +480,40 @@ Json holder_search_json(const HolderSearchInfo& search) {
   return {{"state", holder_search_name(search.state)}, {"time_ns", search.ns}, {"bytes", search.bytes}};
 }
 
+Json entries_json(const Picture& picture) {
+  Json list = Json::array();
+  for (const PictureEntry& entry : picture.entries) {
+    list.push_back({{"api", entry.api},
+                    {"kind", kind_name(entry.kind)},
+                    {"bytes", entry.bytes},
+                    {"count", entry.count},
+                    {"stack", stack_json(entry.stack)}});
+  }
+  return list;
+}
+
+Json freed_at_end_json(const Report& report) {
+  Json list = Json::array();
+  for (const Picture& picture : report.freed_at_end) {
+    Json one;
+    if (!report.job.empty()) one["process"] = picture.process;
+    one["device"] = device_json(picture.device);
+    one["time_ns"] = picture.time_ns;
+    one["bytes"] = picture.live_bytes;
+    one["count"] = picture.live_count;
+    one["stacks"] = entries_json(picture);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 Json pictures_json(const Report& report) {
   Json list = Json::array();
   for (const Picture& picture : report.pictures) {
     Json one = moment_json(report, picture);
     one["reason"] = picture.out_of_memory ? "out-of-memory" : "peak";
     one["live_allocations"] = picture.live_count;
-    one["stacks"] = Json::array();
-    for (const PictureEntry& entry : picture.entries) {
-      one["stacks"].push_back({{"api", entry.api},
-                               {"kind", kind_name(entry.kind)},
-                               {"bytes", entry.bytes},
-                               {"count", entry.count},
-                               {"stack", stack_json(entry.stack)}});
-    }
+    one["stacks"] = entries_json(picture);
     one["others"] = {{"bytes", picture.other_bytes}, {"count", picture.other_count}, {"stacks", picture.other_stacks}};
     list.push_back(std::move(one));
   }
@@ -532,6 +552,7 @@ Json report_head_json(const Report& report) {
   head["devices"] = devices_json(report);
   head["summary"] = summary_json(report);
   if (!report.pictures.empty()) head["pictures"] = pictures_json(report);
+  if (!report.freed_at_end.empty()) head["freed_at_end"] = freed_at_end_json(report);
   Json failures = out_of_memory_json(report);
   if (!failures.empty()) head["out_of_memory"] = std::move(failures);
   if (!report.balances.empty()) head["balances"] = balances_json(report);

@@ -218,6 +218,16 @@ void render_failures(const Report& report, const RenderOptions& options, std::os
     out << "and " << plural(processes - kShownProcesses, "process", "processes") << " more ran out of memory: --all\n";
 }
 
+void render_freed_at_end(const Report& report, const RenderOptions& options, std::ostream& out) {
+  for (const Picture& picture : report.freed_at_end) {
+    out << "\n"
+        << Palette(options.colours).title("FREED ONLY WHILE PYTHON ENDED") << " " << whose(report, picture)
+        << format_bytes(picture.live_bytes) << " in " << plural(picture.live_count, "allocation", "allocations")
+        << " on " << gpu(picture) << " (not counted; --fail-on freed-at-end)\n";
+    print_entries(picture, picture.entries.size(), out);
+  }
+}
+
 void render_peaks(const Report& report, const RenderOptions& options, std::ostream& out) {
   std::vector<const Picture*> peaks;
   for (const Picture& picture : report.pictures) {

@@ -13,6 +13,9 @@ struct Report;
 // the first few processes.
 void render_failures(const Report& report, const RenderOptions& options, std::ostream& out);
 
+// Memory that was freed only while Python ended.
+void render_freed_at_end(const Report& report, const RenderOptions& options, std::ostream& out);
+
 // Live memory at the peak of each device.
 void render_peaks(const Report& report, const RenderOptions& options, std::ostream& out);
 

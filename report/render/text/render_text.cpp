@@ -114,6 +114,7 @@ class TextReport {
       out_ << "\n" << palette_.title("RESOURCES NEVER ENDED") << " (not counted)\n";
       print_groups(report_.resources, &number);
     }
+    if (options_.all) render_freed_at_end(report_, options_, out_);
     if (options_.all) render_balances(report_, options_, out_);
     print_totals();
   }
