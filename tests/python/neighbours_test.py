@@ -116,6 +116,15 @@ class TestAsync(unittest.IsolatedAsyncioTestCase):
 @culprit.no_growth(repeat=3, warmup=1)
 def test_no_growth(screen): runs.setdefault("cache", fake_cuda.Memory(10))
 
+if int(pytest.__version__.split(".")[0]) >= 9:
+    def test_subtests(subtests):
+        for i in range(3):
+            with subtests.test(i=i):
+                assert i == 0
+    def test_subtests_leak(subtests):
+        with subtests.test(i=1):
+            leak()
+
 if importlib.util.find_spec("pytest_asyncio"):
     @pytest.mark.asyncio
     async def test_async(screen, plain): await asyncio.sleep(0)
@@ -145,6 +154,7 @@ RESULTS = {
     "TestUnit::test_xfail_leak": "XFAIL", "TestUnit::test_skip": "SKIPPED", "TestAsync::test_pass": "PASSED",
     "TestAsync::test_leak": "FAILED", "test_no_growth": "PASSED",
 }
+RESULTS_SUBTESTS = {"test_subtests": "SUBPASSED SUBFAILED SUBFAILED FAILED", "test_subtests_leak": "SUBPASSED FAILED"}
 RESULTS_ASYNC = {"test_async": "PASSED", "test_async_leak": "FAILED"}
 RESULTS_AGAIN = {"test_flaky": "RERUN PASSED", "test_flaky_leak": "RERUN PASSED", "test_leaks_again": "RERUN FAILED",
                  "test_flaky_xfail_leak": "XFAIL"}
@@ -200,7 +210,7 @@ def pytests():
 def results_of(output):
     """{test: the words of its lines}"""
     found = {}
-    # "test_it.py::test_a PASSED [ 5%]"; from a worker of pytest-xdist "[gw0] [ 5%] PASSED test_it.py::test_a"
+    # "test_it.py::test_a PASSED [ 5%]", "test_it.py::test_a SUBFAILED(i=1) [ 6%]"; from a worker of pytest-xdist "[gw0] [ 5%] PASSED test_it.py::test_a"
     for line in output.splitlines():
         match = (re.match(r"(?P<test>test_it\.py::\S+) (?P<word>[A-Z]+)\b", line)
                  or re.match(r"\[gw\d+\] (?:\[ *\d+%\] )?(?P<word>[A-Z]+) (?P<test>test_it\.py::\S+)", line))
@@ -218,6 +228,8 @@ class Neighbours(InFolder):
 
     def expected(self, which):
         expected = dict(RESULTS)
+        if which[0] == "pytest-9.2":
+            expected.update(RESULTS_SUBTESTS)
         for module, more in ("pytest_asyncio", RESULTS_ASYNC), ("pytest_rerunfailures", RESULTS_AGAIN):
             if self.has(which, module):
                 expected.update(more)

@@ -94,6 +94,7 @@ class _Run:
         self.mark.__enter__()
         self.watch: _check.Watch | None = None
         self.others = 0  # bytes inside caches that fixtures with a wider scope made
+        self.calling = False
         self.call: Any = None  # the report of the call
         self.passed = False
         self.expected_to_fail = False  # by unittest.expectedFailure
@@ -237,6 +238,15 @@ class LeakPlugin:
             live = _check.live_in_caches()
         self._settled = live
 
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        run = self._run
+        if run is not None:
+            run.calling = True
+        yield
+        if run is not None:
+            run.calling = False
+
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
         if fixturedef.scope == "function" or self._run is None:
@@ -293,7 +303,8 @@ class LeakPlugin:
     def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Iterator[None]:
         outcome: Any = yield
         run = self._run
-        if run is None or run.item is not item or outcome.excinfo is not None:
+        # During the call there are reports of its parts (subtests), which their makers give away.
+        if run is None or run.item is not item or run.calling or outcome.excinfo is not None:
             return
         report = outcome.get_result()
         if call.when == "call" and run.call is None:
