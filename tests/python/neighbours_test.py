@@ -210,7 +210,8 @@ def pytests():
 def results_of(output):
     """{test: the words of its lines}"""
     found = {}
-    # "test_it.py::test_a PASSED [ 5%]", "test_it.py::test_a SUBFAILED(i=1) [ 6%]"; from a worker of pytest-xdist "[gw0] [ 5%] PASSED test_it.py::test_a"
+    # "test_it.py::test_a PASSED [ 5%]", "test_it.py::test_a SUBFAILED(i=1) [ 6%]"; from a worker of pytest-xdist
+    # "[gw0] [ 5%] PASSED test_it.py::test_a"
     for line in output.splitlines():
         match = (re.match(r"(?P<test>test_it\.py::\S+) (?P<word>[A-Z]+)\b", line)
                  or re.match(r"\[gw\d+\] (?:\[ *\d+%\] )?(?P<word>[A-Z]+) (?P<test>test_it\.py::\S+)", line))
