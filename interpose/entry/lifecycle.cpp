@@ -30,6 +30,7 @@
 #include "interpose/driver/entry_points.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/entry/references.h"
+#include "interpose/format/attach_request.h"
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
 #include "interpose/recorder/audit_state.h"
@@ -199,6 +200,10 @@ __attribute__((constructor)) void on_load(int count, char** arguments, char** en
 
 }  // namespace culprit
 
+// Seen by `culprit attach` from outside.
+extern "C" __attribute__((visibility("default"))) std::uint64_t culprit_prepared;
+std::uint64_t culprit_prepared;
+
 // Each step may be repeated: see Once.
 void culprit_do_preparation() {
   using namespace culprit;
@@ -221,6 +226,7 @@ void culprit_do_preparation() {
   prepare_view(serve_view_requests);
   prepare_audit(start_audit);
   watch_very_end();
+  store_release(&culprit_prepared, format::kPrepared);
 }
 
 // A process that ends by _exit() runs no handlers. A vfork child that fails also calls _exit(): it shares our memory

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::uint64_t kStackBytes = 512 * 1024;
 constexpr std::chrono::milliseconds kShort{500};
-constexpr std::uint64_t kRedZone = 128;       // below the stack pointer; functions may use it
+constexpr std::chrono::microseconds kBetweenLooks{50};  // at a call that waits at its end
+constexpr std::uint64_t kRedZone = 128;                 // below the stack pointer; functions may use it
 constexpr std::uint64_t kLeftOfStack = 4096;  // must remain at least, below the frame on the thread's own stack
 
 Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
@@ -181,7 +182,7 @@ HijackedThread::~HijackedThread() {
 }
 
 bool HijackedThread::resume(std::uint64_t signal_number) {
-  return trace(PTRACE_SYSCALL, thread_, 0, signal_number) == 0;
+  return trace(follows_calls_ ? PTRACE_SYSCALL : PTRACE_CONT, thread_, 0, signal_number) == 0;
 }
 
 // Puts the return frame on the thread's own stack, if its bounds are known and there is room.
@@ -320,27 +321,44 @@ void HijackedThread::keep_errno(std::uint64_t address) {
   if (read(address, &errno_before_, sizeof(errno_before_))) errno_at_ = address;
 }
 
-CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
-                             std::uint64_t* result) {
-  const std::uint64_t back = result != nullptr ? code_.system_call : code_.system_call + code_.system_call_length;
+bool HijackedThread::begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
+                                std::uint64_t back) {
   write(stack_begin_, &back, sizeof(back));
   const ThreadRegisters entry = call_registers(before_, function, arguments, stack_begin_, at_ == At::kEntry);
-  if (!write_registers(thread_, entry) || !resume()) return gone_ = true, CallEnd::kGone;
+  if (!write_registers(thread_, entry) || !resume()) return false;
   at_ = At::kNowhere;
+  return true;
+}
+
+// The time is up.
+CallEnd HijackedThread::end_call_in_time() {
+  if (!stop_running(in(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
+  if (waits_for_loader()) {
+    at_ = At::kStart;
+    put_back();
+    return CallEnd::kBlocked;
+  }
+  trace(PTRACE_DETACH, thread_, 0, 0);
+  gone_ = true;
+  return CallEnd::kLeftRunning;
+}
+
+CallEnd HijackedThread::end_crashed_call() {
+  if (owns_loader_lock(process_, loader_data_, thread_))
+    left_behind_ = "the loader's lock stays taken, so that its next dlopen() waits for ever";
+  at_ = At::kStart;  // a stop for a signal; the signal is not passed on
+  put_back();
+  return CallEnd::kCrashed;
+}
+
+CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
+                             std::uint64_t* result) {
+  if (!begin_call(function, arguments,
+                  result != nullptr ? code_.system_call : code_.system_call + code_.system_call_length))
+    return gone_ = true, CallEnd::kGone;
   while (true) {
     int status = 0;
-    if (!next_stop(deadline, &status)) {
-      if (gone_) return CallEnd::kGone;
-      if (!stop_running(in(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
-      if (waits_for_loader()) {
-        at_ = At::kStart;
-        put_back();
-        return CallEnd::kBlocked;
-      }
-      trace(PTRACE_DETACH, thread_, 0, 0);
-      gone_ = true;
-      return CallEnd::kLeftRunning;
-    }
+    if (!next_stop(deadline, &status)) return gone_ ? CallEnd::kGone : end_call_in_time();
     SignalOrigin origin = SignalOrigin::kSent;
     if (is_system_call(status)) {
       ThreadRegisters registers;
@@ -357,15 +375,47 @@ CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint
     } else {
       origin = origin_of_signal(status, &crash_);
     }
-    if (origin == SignalOrigin::kFault) {
-      if (owns_loader_lock(process_, loader_data_, thread_))
-        left_behind_ = "the loader's lock stays taken, so that its next dlopen() waits for ever";
-      at_ = At::kStart;  // a stop for a signal; the signal is not passed on
-      put_back();
-      return CallEnd::kCrashed;
-    }
+    if (origin == SignalOrigin::kFault) return end_crashed_call();
     if (!resume(signal_to_resume_with(status, origin))) return gone_ = true, CallEnd::kGone;
   }
+}
+
+CallEnd HijackedThread::call_that_waits(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
+                                        Deadline deadline, std::uint64_t finished) {
+  follows_calls_ = false;
+  const bool begun = begin_call(function, arguments, code_.system_call + code_.system_call_length);
+  while (begun) {
+    int status = 0;
+    std::uint32_t done = 0;
+    if (next_stop(std::min<Deadline>(deadline, std::chrono::steady_clock::now() + kBetweenLooks), &status)) {
+      const SignalOrigin origin = origin_of_signal(status, &crash_);
+      follows_calls_ = origin == SignalOrigin::kFault;
+      if (origin == SignalOrigin::kFault) return end_crashed_call();
+      if (!resume(signal_to_resume_with(status, origin))) break;
+    } else if (gone_) {
+      break;
+    } else if (read(finished, &done, sizeof(done)) && done != 0) {
+      if (!take_out_of_wait()) break;
+      follows_calls_ = true;
+      return CallEnd::kReturned;
+    } else if (std::chrono::steady_clock::now() >= deadline) {
+      follows_calls_ = true;
+      return end_call_in_time();
+    }
+  }
+  return gone_ = true, CallEnd::kGone;
+}
+
+// Stops the thread where the kernel handles signals. If it was let wait for too long, it has resumed its own work, as
+// an abandoned one does: then it is borrowed anew.
+bool HijackedThread::take_out_of_wait() {
+  ThreadRegisters registers;
+  if (!stop_running(in(kShort)) || !read_registers(thread_, &registers)) return false;
+  at_ = At::kStart;
+  if (stack_pointer(registers) - memory_ < memory_size_) return true;
+  repeat_call(process_, thread_);
+  own_stack_ = errno_at_ = 0;
+  return read_registers(thread_, &before_);
 }
 
 // Stops the thread in the middle of a call.

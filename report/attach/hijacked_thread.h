@@ -110,6 +110,10 @@ class HijackedThread {
   CallEnd call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                std::uint64_t* result);
 
+  // Calls a function that stores 1 at `finished` and then waits for some time. Its system calls do not stop the thread.
+  CallEnd call_that_waits(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
+                          std::uint64_t finished);
+
   // Unmaps the memory and restores the thread's position and state. False when the thread is gone.
   bool put_back();
 
@@ -136,6 +140,10 @@ class HijackedThread {
   bool next_stop(Deadline deadline, int* status);
   bool inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                           std::int64_t* result);
+  bool begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, std::uint64_t back);
+  CallEnd end_call_in_time();
+  CallEnd end_crashed_call();
+  bool take_out_of_wait();
   bool waits_for_loader() const;
   bool stop_running(Deadline deadline);
   void restore_stopped();
@@ -148,6 +156,7 @@ class HijackedThread {
   std::uint64_t signal_mask_ = 0;
   At at_ = At::kStart;
   bool gone_ = false;
+  bool follows_calls_ = true;  // the thread stops at each of its system calls
   std::uint64_t memory_ = 0;
   std::uint64_t memory_size_ = 0;
   std::uint64_t stack_begin_ = 0;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -308,13 +309,20 @@ class Session {
 
   // Where the library can be asked; while no thread is stopped, because it takes time.
   void find_functions() {
-    function_ = attaches() && !undoing_ ? "culprit_attach" : "culprit_detach";
+    function_ = attaches() && !undoing_ ? "culprit_attach_v5" : "culprit_detach_v5";
     const RemoteModule mapped = find_module(process_, process_.mappings(), {"libculprit.so"});
     RemoteModule file = library_on_disk(mapped);
     if (mapped.path.empty()) file = {order_.library, order_.library, 0};
     file.begin = 0;
     function_offset_ = find_function(file, function_);
     library_begin_ = mapped.begin;
+    if (mapped.begin == 0 || function_offset_ == 0) return;
+    const std::uint64_t place = mapped.begin + find_variable(file, "culprit_prepared");
+    std::uint64_t prepared = 0;
+    if (process_.read_memory(place, &prepared, sizeof(prepared)) && prepared == format::kPrepared) return;
+    throw StillStarting("libculprit.so is loaded in " + process_.name() +
+                        " in part: another attach is at work, or the process was forked by one into which culprit was "
+                        "loading it. Nothing was changed; try again later, or restart the program under culprit run");
   }
 
   // Tries again while another thread loads a library, or is in a CUDA call of an earlier attach.
@@ -377,6 +385,12 @@ class Session {
         if (!loaded && (begun_ || !attaches()))
           throw AttachError(describe_result(process_, AttachResult::kNotAttached));
         if (!loaded) check_limits(process_);
+        if (!loaded && is_loader_at_work(process_, process_.mappings())) {
+          throw StillStarting(
+              process_.name() +
+              " is loading libraries (does it still start?), or was forked by a program that did: nothing "
+              "again later");
+        }
         if (!loaded && !library_) library_.emplace(process_, order_.library);
         find_functions();
         begin_stage("choosing a thread");
@@ -396,13 +410,14 @@ class Session {
         if (begun_)
           throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
       } catch (const StillStarting&) {
-        if (left_until(deadline_).count() == 0) throw;
         waiter_.pause(milliseconds(1));
+        if ((begun_ && replaced()) || left_until(deadline_).count() == 0) throw;
       } catch (const AttachError&) {
         if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
         // Facts that are read in the middle of an exec may fit neither program: only repeated failures count.
         const bool at_once = std::chrono::steady_clock::now() - begin < milliseconds(100);
-        if (!replaced() && (++failures == kMostFailures || !at_once)) throw;
+        // After the first step the new program is no longer of interest.
+        if (replaced() ? begun_ : ++failures == kMostFailures || !at_once) throw;
         waiter_.pause(milliseconds(10));
       }
       if (waiter_.interrupted() != 0) return {};
@@ -447,9 +462,11 @@ class Session {
     request.unsearched_bytes = facts_->unsearched_bytes;
     request.places = hijacked->memory() + sizeof(request) + 8192;
     request.place_count = places.size();
+    request.waits = 1;
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     if (!places.empty()) hijacked->write(request.places, places.data(), places.size() * sizeof(places[0]));
-    check(*hijacked, hijacked->call(library_begin_ + function_offset_, {hijacked->memory()}, deadline_, nullptr));
+    check(*hijacked, hijacked->call_that_waits(library_begin_ + function_offset_, {hijacked->memory()}, deadline_,
+                                               hijacked->memory() + offsetof(format::AttachRequest, finished)));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
@@ -537,6 +554,7 @@ void end_child(pid_t child, int* status) {
 
 [[noreturn]] void work_as_child(const TracedProcess& process, const InjectionOrder& order, int fd) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::prctl(PR_SET_TIMERSLACK, 1);  // a thread of the program waits for this process
   Told told;
   try {
     told.answer = Session(process, order, &told.facts).run();

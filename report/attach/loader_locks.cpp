@@ -1,9 +1,12 @@
 #include "report/attach/loader_locks.h"
 
+#include <link.h>
 #include <pthread.h>
 
 #include <cstdint>
 #include <cstdlib>
+
+#include "report/attach/remote_symbols.h"
 
 namespace culprit::report {
 namespace {
@@ -25,6 +28,13 @@ std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings) {
       data.push_back(range);
   }
   return data;
+}
+
+bool is_loader_at_work(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
+  const RemoteModule loader = find_module(process, mappings, {"ld-linux", "ld-2."});
+  const std::uint64_t place = loader.path.empty() ? 0 : find_variable(loader, "_r_debug");
+  r_debug state = {};
+  return place != 0 && process.read_memory(place, &state, sizeof(state)) && state.r_state != r_debug::RT_CONSISTENT;
 }
 
 bool owns_loader_lock(const TracedProcess& process, const std::vector<MappedRange>& data, pid_t thread) {

@@ -15,4 +15,8 @@ std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings);
 // Whether the thread owns one of the locks. Also true when that cannot be known.
 bool owns_loader_lock(const TracedProcess& process, const std::vector<MappedRange>& data, pid_t thread);
 
+// Whether the loader is in the middle of changing its list of libraries (the state that it has for debuggers). A child
+// that was forked then stays there for ever, and a dlopen() in it ends it.
+bool is_loader_at_work(const TracedProcess& process, const std::vector<MappedRange>& mappings);
+
 }  // namespace culprit::report

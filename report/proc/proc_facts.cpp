@@ -71,14 +71,25 @@ void for_each_mapped_file(const ProcessFolder& folder, ProcessFacts* process,
   note_unreadable(error, process);
 }
 
-bool is_dump(const std::string& root, std::uint32_t pid, const std::string& path) {
+// The process's number in the innermost PID namespace: the one that it knows.
+std::uint32_t own_number(const std::string& root, std::uint32_t pid) {
+  const std::string numbers = ProcessFolder(root, pid).status("NSpid");
+  const std::size_t last = numbers.find_last_of(" \t");
+  const unsigned long number = std::strtoul(numbers.c_str() + (last == std::string::npos ? 0 : last), nullptr, 10);
+  return number != 0 ? static_cast<std::uint32_t>(number) : pid;
+}
+
+// Whether the file is a dump, and not one of a fork parent, whose mapping a child inherits.
+bool is_own_dump(const std::string& root, std::uint32_t pid, const std::string& path) {
   const int fd = open_in_process(root, pid, path);
   if (fd < 0) return false;
-  char magic[sizeof(format::kMagic)] = {};
-  const bool same = ::read(fd, magic, sizeof(magic)) == static_cast<ssize_t>(sizeof(magic)) &&
-                    std::memcmp(magic, format::kMagic, sizeof(magic)) == 0;
+  format::Header header = {};
+  const ssize_t got = ::read(fd, &header, sizeof(header));
   ::close(fd);
-  return same;
+  if (got < static_cast<ssize_t>(sizeof(header.magic)) ||
+      std::memcmp(header.magic, format::kMagic, sizeof(format::kMagic)) != 0)
+    return false;
+  return header.pid == 0 || header.pid == own_number(root, pid);  // 0: the dump has only begun
 }
 
 // The dump that the process has mapped; empty if none.
@@ -88,7 +99,7 @@ std::string find_dump(const std::string& root, ProcessFacts* process) {
   for_each_mapped_file(ProcessFolder(root, process->pid).living(), process, [&](const MappedRange& range) {
     const std::string& path = range.path;
     if (!range.shared || !range.writable || !dump.empty() || path.compare(0, 5, "/dev/") == 0) return;
-    if (tried.insert(path).second && is_dump(root, process->pid, path)) dump = path;
+    if (tried.insert(path).second && is_own_dump(root, process->pid, path)) dump = path;
   });
   return dump;
 }

@@ -1,6 +1,11 @@
-// A program whose thread forks children, one each 2 ms, while culprit attaches and detaches: a child is forked at any
-// moment of that. Each child allocates and frees, and waits for the end of its standard input; for each byte there it
-// leaks 20001 bytes. Prints "ready", and "fine" when all children have ended well.
+// A program whose thread forks children while culprit attaches and detaches: a child is forked at any moment of that.
+//
+//     attach_forks COUNT          one each 2 ms, after the first byte of standard input
+//     attach_forks COUNT fast     one as soon as the last one is there, at once
+//
+// Each child waits for the end of its standard input, and leaks 20001 bytes for each byte there. It allocates and frees
+// before and after, unless it is a fast one: the simulated runtime then calls dlopen(), which ends a child that was
+// forked in the middle of another thread's dlopen(). Prints "ready", and "fine" when all children have ended well.
 #include <cuda_runtime_api.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,16 +24,17 @@ SUBJECT_FUNCTION static void* allocate(size_t bytes) {
 
 SUBJECT_FUNCTION static void leak_in_child() { allocate(20001); }
 
-static void be_child(int input) {
-  CHECKED(cudaFree(allocate(777)));
+static void be_child(int input, bool allocates) {
+  if (allocates) CHECKED(cudaFree(allocate(777)));
   char byte = 0;
   while (read(input, &byte, 1) > 0) leak_in_child();
-  CHECKED(cudaFree(allocate(777)));
+  if (allocates) CHECKED(cudaFree(allocate(777)));
   _exit(0);
 }
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
   const int most = atoi(arguments[1]);
+  const bool fast = count > 2;
   CHECKED(cudaFree(allocate(777)));
   std::vector<pid_t> children;
   std::atomic<bool> stop{false};
@@ -36,18 +42,19 @@ int main(int, char** arguments) {
   if (pipe(ends) != 0) return 4;  // its writing end closes with this process's
   puts("ready");
   fflush(stdout);
+  char byte = 0;
+  if (!fast && read(STDIN_FILENO, &byte, 1) != 1) return 4;
   std::thread forks([&] {
     while (!stop.load() && static_cast<int>(children.size()) < most) {
       const pid_t child = fork();
       if (child == 0) {
         close(ends[1]);
-        be_child(ends[0]);
+        be_child(ends[0], !fast);
       }
       children.push_back(child);
-      usleep(2000);
+      if (!fast) usleep(2000);
     }
   });
-  char byte = 0;
   while (read(STDIN_FILENO, &byte, 1) > 0) CHECKED(cudaFree(allocate(999)));
   stop = true;
   forks.join();
