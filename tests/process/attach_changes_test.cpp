@@ -20,12 +20,7 @@ TEST_CASE("a program that loads and closes libraries of the driver is attached a
   const std::string dump = folder.file("x.dump");
   const Run run = run_alone("attach_plugins", {}, [&](pid_t pid) {
     for (int i = 0; i < (on_gpu() ? 3 : 8); ++i) {
-      const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump, "--timeout", "30s"});
-      INFO(attached.err);
-      CHECK(attached.exit_code == 0);
-      const Finished detached = run_culprit({"detach", std::to_string(pid), "--timeout", "30s"});
-      INFO(detached.err);
-      CHECK(detached.exit_code == 0);
+      attach_and_detach(pid, dump);
       fs::remove(dump);
     }
     check_runs_alone(pid);
@@ -152,8 +147,7 @@ TEST_CASE("a child that was forked at any moment of an attach can be attached an
       return found;
     };
     // The library is loaded before: see above.
-    CHECK(run_culprit({"attach", number, "--out", folder.file("first.dump")}).exit_code == 0);
-    CHECK(run_culprit({"detach", number}).exit_code == 0);
+    attach_and_detach(pid, folder.file("first.dump"));
     tell(pid, "x");
     while (forked().size() < kChildren) {
       CHECK(run_culprit({"attach", number, "--out", folder.file("parent.%p.dump")}).exit_code == 0);

@@ -18,12 +18,7 @@ TEST_CASE("signals that are sent while a call is injected arrive afterwards, as 
   const std::string dump = folder.file("x.dump");
   const Run run = run_alone("attach_signals", {"sent"}, [&](pid_t pid) {
     for (int i = 0; i < 15; ++i) {
-      const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump});
-      INFO(attached.err);
-      CHECK(attached.exit_code == 0);
-      const Finished detached = run_culprit({"detach", std::to_string(pid)});
-      INFO(detached.err);
-      CHECK(detached.exit_code == 0);
+      attach_and_detach(pid, dump);
       fs::remove(dump);
     }
     check_runs_alone(pid);

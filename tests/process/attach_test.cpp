@@ -44,16 +44,12 @@ pid_t start_attach(const std::string& number, const std::string& dump) {
 
 // Two hundred times in a row, with three leaks in the middle of the last one.
 void attach_again_and_again(pid_t pid, const std::string& dump) {
-  const std::string number = std::to_string(pid);
   const int rounds = on_gpu() ? 10 : 200;  // NVIDIA's libraries take longer to search
   for (int i = 0; i < rounds; ++i) {
-    const Finished attached = run_culprit({"attach", number, "--out", dump, "--timeout", "60s"});
-    INFO("round " << i << ": " << attached.err);
-    REQUIRE(attached.exit_code == 0);
-    if (i == rounds - 1) tell(pid, 3);
-    const Finished detached = run_culprit({"detach", number, "--timeout", "60s"});
-    INFO(detached.err);
-    REQUIRE(detached.exit_code == 0);
+    INFO("round " << i);
+    attach_and_detach(pid, dump, [&] {
+      if (i == rounds - 1) tell(pid, 3);
+    });
     if (i == 0 || i == rounds - 1) check_runs_alone(pid);
     if (i != rounds - 1) fs::remove(dump);
   }
@@ -446,8 +442,7 @@ TEST_CASE("a thread that waits in system calls goes on waiting", "[attach]") {
   const std::string dump = folder.path() / "x.dump";
   const Run run = run_alone("attach_target", {"waiting"}, [&](pid_t pid) {
     for (int i = 0; i < 10; ++i) {
-      CHECK(run_culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
-      CHECK(run_culprit({"detach", std::to_string(pid)}).exit_code == 0);
+      attach_and_detach(pid, dump);
       fs::remove(dump);
     }
     check_runs_alone(pid);

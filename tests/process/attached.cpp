@@ -74,6 +74,17 @@ Run run_alone(const std::string& subject, const std::vector<std::string>& argume
   return run_preloaded(subject, arguments, options);
 }
 
+void attach_and_detach(pid_t pid, const std::string& dump, const std::function<void()>& meanwhile) {
+  const std::string number = std::to_string(pid);
+  const Finished attached = run_culprit({"attach", number, "--out", dump, "--timeout", "60s"});
+  INFO(attached.err);
+  REQUIRE(attached.exit_code == 0);
+  if (meanwhile) meanwhile();
+  const Finished detached = run_culprit({"detach", number, "--timeout", "60s"});
+  INFO(detached.err);
+  REQUIRE(detached.exit_code == 0);
+}
+
 void check_fine(const Run& run) {
   INFO("stderr: " << run.err);
   CHECK_FALSE(run.timed_out);

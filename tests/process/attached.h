@@ -29,6 +29,9 @@ bool may_trace();
 Run run_alone(const std::string& subject, const std::vector<std::string>& arguments,
               const std::function<void(pid_t)>& work);
 
+// Attaches, calls `meanwhile`, and detaches; both must succeed. The dump stays.
+void attach_and_detach(pid_t pid, const std::string& dump, const std::function<void()>& meanwhile = {});
+
 // Checks that the subject ended as it does alone.
 void check_fine(const Run& run);
 
