@@ -179,7 +179,9 @@ int SafePointFinder::prepare_module(Dwfl_Module* module, void**, const char*, Dw
   return DWARF_CB_OK;
 }
 
-bool SafePointFinder::is_outdated(const TracedProcess& process) const { return code_of(process) != code_; }
+bool SafePointFinder::is_outdated(const TracedProcess& process) const {
+  return is_broken_ || code_of(process) != code_;
+}
 
 SafePointFinder::SafePointFinder(const TracedProcess& process) : code_(code_of(process)) {
   begin_stage("reading the program's libraries");
@@ -242,6 +244,8 @@ SafePoint SafePointFinder::look_at(pid_t thread, std::string* where, StackWalk* 
   Walk walk;
   walk.dwfl = dwfl_;
   const int result = ::dwfl_getthread_frames(dwfl_, thread, visit_frame, &walk);
+  // libdw takes a thread that has ended in an exec for attached from then on, and would end this process.
+  is_broken_ = is_broken_ || walk.frames == 0;
   if (result < 0 || walk.frames == 0) {
     const char* why = ::dwfl_errmsg(-1);
     walk.verdict = SafePoint::kUnknown;

@@ -33,7 +33,8 @@ class SafePointFinder {
   // For a thread in a ptrace stop of the caller. `where` receives the unsafe frame, or the reason for kUnknown.
   SafePoint look_at(pid_t thread, std::string* where, StackWalk* stack);
 
-  // Whether libraries were loaded or unloaded since this object was made. Make a new one then.
+  // Whether libraries were loaded or unloaded since this object was made, or libdw cannot be used further. Make a new
+  // one then.
   bool is_outdated(const TracedProcess& process) const;
 
  private:
@@ -46,6 +47,7 @@ class SafePointFinder {
   Dwfl_Callbacks callbacks_ = {};
   Dwfl* dwfl_ = nullptr;
   bool attached_ = false;
+  bool is_broken_ = false;
   std::vector<std::uint64_t> code_;  // where executable mappings of files begin
 };
 

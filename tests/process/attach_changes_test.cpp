@@ -135,7 +135,7 @@ TEST_CASE("a child that was forked at any moment of an attach can be attached an
   if (skip_fork_child()) return;
   const TemporaryFolder folder;
   constexpr int kChildren = 60;
-  const Run run = run_alone("attach_forks", {std::to_string(kChildren)}, [&](pid_t pid) {
+  const Run run = run_alone("attach_forks", {std::to_string(kChildren), "later"}, [&](pid_t pid) {
     const std::string number = std::to_string(pid);
     const std::string children = "/proc/" + number + "/task/" + number + "/children";
     const auto forked = [&] {

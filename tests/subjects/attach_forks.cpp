@@ -1,6 +1,7 @@
 // A program whose thread forks children while culprit attaches and detaches: a child is forked at any moment of that.
 //
-//     attach_forks COUNT          one each 2 ms, after the first byte of standard input
+//     attach_forks COUNT          one each 2 ms
+//     attach_forks COUNT later    the same, after the first byte of standard input
 //     attach_forks COUNT fast     one as soon as the last one is there, at once
 //
 // Each child waits for the end of its standard input, and leaks 20001 bytes for each byte there. It allocates and frees
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -34,7 +36,8 @@ static void be_child(int input, bool allocates) {
 
 int main(int count, char** arguments) {
   const int most = atoi(arguments[1]);
-  const bool fast = count > 2;
+  const std::string kind = count > 2 ? arguments[2] : "";
+  const bool fast = kind == "fast";
   CHECKED(cudaFree(allocate(777)));
   std::vector<pid_t> children;
   std::atomic<bool> stop{false};
@@ -43,7 +46,7 @@ int main(int count, char** arguments) {
   puts("ready");
   fflush(stdout);
   char byte = 0;
-  if (!fast && read(STDIN_FILENO, &byte, 1) != 1) return 4;
+  if (kind == "later" && read(STDIN_FILENO, &byte, 1) != 1) return 4;
   std::thread forks([&] {
     while (!stop.load() && static_cast<int>(children.size()) < most) {
       const pid_t child = fork();
