@@ -46,6 +46,7 @@ void fields(Archive& archive, JobProcess* process) {
   archive("exit_status", &process->exit_status);
   archive("signal", &process->signal);
   archive("gone", &process->gone);
+  archive("peak_live_bytes", &process->peak_live_bytes);
 }
 
 template <typename Archive>

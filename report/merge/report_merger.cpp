@@ -11,6 +11,7 @@
 #include "report/merge/spread.h"
 #include "report/model/marks.h"
 #include "report/model/names.h"
+#include "report/model/peak_use.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {
@@ -147,6 +148,7 @@ JobProcess job_process(const Report& report) {
   process.exit_status = report.process.status.exit_status;
   process.signal = report.process.status.signal;
   process.gone = report.process.status.gone;
+  process.peak_live_bytes = most_recorded_use(report.devices);
   return process;
 }
 

@@ -15,4 +15,10 @@ PeakUse peak_use(const DeviceInfo& device) {
   return use;
 }
 
+std::uint64_t most_recorded_use(const std::vector<DeviceInfo>& devices) {
+  std::uint64_t most = 0;
+  for (const DeviceInfo& device : devices) most = std::max(most, peak_use(device).recorded_bytes);
+  return most;
+}
+
 }  // namespace culprit::report

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace culprit::report {
 
@@ -14,5 +15,8 @@ struct PeakUse {
 };
 
 PeakUse peak_use(const DeviceInfo& device);
+
+// The most that the process had allocated of one device; 0: not known.
+std::uint64_t most_recorded_use(const std::vector<DeviceInfo>& devices);
 
 }  // namespace culprit::report

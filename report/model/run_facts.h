@@ -127,6 +127,7 @@ struct JobProcess {
   bool of_this_machine = false;    // as in ProcessInfo; of a merged file's processes never
   std::uint64_t leaked_bytes = 0;  // as in Summary
   std::uint64_t leaked_allocations = 0;
+  std::uint64_t peak_live_bytes = 0;  // of the device of which it had most; 0: not known
 };
 
 // A library that called the driver past the hooks.

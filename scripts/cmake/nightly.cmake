@@ -5,6 +5,7 @@ set(culprit_nightly ${PROJECT_SOURCE_DIR}/scripts/nightly)
 set(culprit_page ${PROJECT_SOURCE_DIR}/report/render/html)
 set(culprit_nightly_files
   ${culprit_nightly}/nightly.py ${culprit_nightly}/history.py ${culprit_nightly}/trend_page.py
+  ${culprit_nightly}/printable.py
   ${culprit_nightly}/trend.html ${culprit_nightly}/trend.css ${culprit_nightly}/trend.js ${culprit_nightly}/trend_chart.js
   ${culprit_page}/page_head.html ${culprit_page}/page.css ${culprit_page}/dom.js ${culprit_page}/theme.js ${culprit_page}/format.js
   ${culprit_page}/shell.js ${culprit_page}/tiles.js ${culprit_page}/main.js)

@@ -15,6 +15,7 @@ import time
 
 import trend_page
 from history import SCHEMA, History, Unusable, file_name, number_of, read_whole
+from printable import printable
 
 ABOUT = """\
 Builds, runs commands under culprit, keeps a page and the dumps of each, and writes a trend page of all nights.
@@ -289,7 +290,7 @@ def revision():
 
 
 def say(text):
-    print(f"culprit-nightly: {text}", flush=True)
+    print(f"culprit-nightly: {printable(text)}", flush=True)
 
 
 def run_night(arguments):

@@ -99,18 +99,33 @@ culprit.nightDay = (date) => d3.utcFormat("%-d %b %Y")(new Date(date));
     const tile = (name, count, label, detail) =>
       culprit.tile(count > 0 ? name : "none", culprit.number(count), label, detail);
     const failed = commands.filter((command) => command.failed);
-    const bytes = d3.sum(commands, (command) => command.bytes);
+    // Each red command has one reason here, the worst, so that the numbers add up.
+    const grew = red.filter((command) => !command.failed && command.new + command.grown > 0);
+    const others = red.filter((command) => !command.failed && command.new + command.grown === 0);
+    const why = [failed.length > 0 && failed.length + " failed",
+      grew.length > 0 && grew.length + " with new leaks or grown ones",
+      others.length > 0 && others.length + " for another reason"].filter(Boolean).join(", ");
+    const sum = (state, what) => d3.sum(commands, (command) => command.sums[state][what]);
+    const states = ["new", "grown", "known"];
+    const leakTile = (name, state, label, detail) =>
+      tile(name, sum(state, "count"), label, culprit.bytes(sum(state, "bytes")) + " · " + detail);
+    const count = d3.sum(states, (state) => sum(state, "count"));
+    const unlisted = sum("unlisted", "bytes");
+    const bytes = d3.sum(states, (state) => sum(state, "bytes")) + unlisted;
     culprit.fill(main,
       el("section", { class: "summary", "aria-label": "Verdict" }, el("div", { class: "tiles" },
         culprit.tile(red.length > 0 ? "leaked" : "clean", red.length > 0 ? "Red" : "Green", "Tonight",
           (red.length > 0 ? red.length + " of " : "all ") + culprit.plural(commands.length, "command", "commands") +
-            (row > 1 ? ", for " + row + " nights" : "")),
+            (why ? ": " + why : "") + (row > 1 ? "; for " + row + " nights" : "")),
         tile("dropped", failed.length, "Failed", failed.length > 0
           ? failed.map((command) => command.name).join(", ")
           : "each command ended with 0 and was recorded"),
-        tile("new", d3.sum(commands, (command) => command.new), "New", "leaks that were never accepted"),
-        tile("grown", d3.sum(commands, (command) => command.grown), "Grown", "since they were accepted"),
-        culprit.tile("total", culprit.bytes(bytes), "Leaks", "of all commands, accepted ones too"))),
+        leakTile("new", "new", "New leaks", "never accepted"),
+        leakTile("grown", "grown", "Grown leaks", "since they were accepted"),
+        leakTile("accepted", "known", "Accepted leaks", "as they were"),
+        culprit.tile("total", culprit.number(count), "All leaks",
+          culprit.bytes(bytes) + " · new, grown and accepted ones" +
+            (unlisted > 0 ? "; " + culprit.bytes(unlisted) + " of them are in no list" : "")))),
       culprit.notes(data.missing.map((name) => name + " was not run; the night before it was")),
       commands.map((command) => card(command, dates)));
   };

@@ -8,6 +8,7 @@ import re
 import urllib.parse
 
 from history import write_whole
+from printable import printable_strings
 
 PARTS = pathlib.Path(__file__).resolve().parent
 MOST_NIGHTS = 400  # in the page; older ones are in the history
@@ -78,6 +79,19 @@ def since(leak, nights):
     return first
 
 
+def sums_by_state(leaks, leaked_bytes):
+    """The number and the bytes of the new, grown and accepted leaks, of all of them, and what the list of leaks lacks:
+    parts that add up."""
+    sums = {state: {"count": 0, "bytes": 0} for state in ("new", "grown", "known")}
+    for leak in leaks:
+        of = sums[leak["state"] if leak["state"] in sums else "known"]
+        of["count"] += 1
+        of["bytes"] += leak["bytes"]
+    listed = sum(of["bytes"] for of in sums.values())
+    sums["unlisted"] = {"count": 0, "bytes": max(0, leaked_bytes - listed)}
+    return sums
+
+
 def command_data(name, history, nights, with_files):
     """The data that the page shows of a command that ran in the last night."""
     results = [(night["date"], next((one for one in night["commands"] if one["name"] == name), None))
@@ -106,6 +120,7 @@ def command_data(name, history, nights, with_files):
             "output": last.get("output", []), "page": address(last.get("page")),
             "dumps": [{"name": pathlib.PurePath(dump).name, "address": address(dump)}
                       for dump in last.get("dumps", [])],
+            "sums": sums_by_state(leaks, last.get("leaked_bytes", 0)),
             "groups": len(leaks), "leaks": leaks[:MOST_LEAKS],
             "nights": [point(date, result) for date, result in results]}
 
@@ -126,6 +141,8 @@ def page_data(history, nights, title):
 
 def page(data):
     """The page with this data."""
+    data = printable_strings(data)
+
     def part(found):
         name = found[1]
         if name == "title":

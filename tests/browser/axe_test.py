@@ -67,6 +67,7 @@ class Axe(BrowserTest):
     def test_report(self):
         self.check_page("real.html")
         self.check_page("two.html")
+        self.check_page("job.html")
 
     def test_clean_report(self):
         self.check_page("clean.html")

@@ -84,6 +84,33 @@ class BrowserTest(unittest.TestCase):
         return self.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)",
                            selector)
 
+    def set_paper(self):
+        """An A4 sheet: its width between the margins, and the style for print."""
+        self.set_width(718)
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"media": ""})
+        # (Pages learn of it with the next frame.)
+        self.browser.execute_async_script(
+            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))")
+
+    def assert_whole(self, selector):
+        """The shown elements have all their text within themselves, within those around them, and within the page."""
+        cut = self.script("""return [...document.querySelectorAll(arguments[0])]
+            .filter((one) => one.getClientRects().length > 0 && one.textContent !== "").map((one) => {
+                const range = document.createRange();
+                range.selectNodeContents(one);
+                const text = range.getBoundingClientRect();
+                for (let at = one; at; at = at.parentElement) {
+                    const box = at.getBoundingClientRect(), style = getComputedStyle(at);
+                    const clips = at === document.documentElement || style.overflowX !== "visible";
+                    if (clips && (text.right > box.right + 1 || text.left < box.left - 1))
+                        return one.textContent + " in " + at.tagName + "." + at.className;
+                }
+                return null;
+            })""", selector)
+        self.assertGreater(len(cut), 0)
+        self.assertEqual([one for one in cut if one is not None], [])
+
     def tile(self, name):
         return self.find(f'[data-tile="{name}"] .tile-value').text
 

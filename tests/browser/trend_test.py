@@ -17,6 +17,8 @@ from selenium.webdriver.common.keys import Keys
 CULPRIT, SUBJECT, SIMCUDA, NIGHTLY = sys.argv[1:5]
 del sys.argv[1:5]
 HISTORY = 40
+# Writes a control character, and one that turns the direction of the text.
+TURNED = r"printf 'red \033[31m turned \342\200\256 round\n'"
 
 
 class Trend(BrowserTest):
@@ -26,11 +28,11 @@ class Trend(BrowserTest):
         write_nights(history, HISTORY)
         commands = pathlib.Path(folder, "commands")
         commands.write_text(f"clean <b>: {SUBJECT}\nleaks: {SUBJECT}\n"
-                            f"fails: {SUBJECT}; echo the last words; exit 3\n", encoding="utf-8")
+                            f"fails: {SUBJECT}; echo the last words; {TURNED}; exit 3\n", encoding="utf-8")
         (history / "accepted").mkdir()
         environment = {**os.environ, "LD_LIBRARY_PATH": SIMCUDA}
         words = [NIGHTLY, "--commands", commands, "--history", history, "--culprit", CULPRIT,
-                 "--title", "GPU </script>"]
+                 "--title", "GPU </script> \u202e\u2066\x1b[31m"]
         for accept in (True, False):
             subprocess.run(words, env=environment, timeout=100, check=False, stdout=subprocess.DEVNULL)
             if accept:
@@ -49,12 +51,31 @@ class Trend(BrowserTest):
         self.assertIn("2 of 3 commands", self.find('[data-tile="leaked"]').text)
         self.assertEqual(self.tile("dropped"), "1")
         self.assertEqual(self.tile("new"), "2")
+        self.assertIn("2 of 3 commands: 1 failed, 1 with new leaks or grown ones",
+                      self.find('[data-tile="leaked"]').text)
         self.assertEqual(self.texts(".night-command h2"), ["fails", "leaks", "clean <b>"])
         self.assertEqual(self.texts(".night-command .card-head .verdict"), ["▼ Red", "▼ Red", "✓ Green"])
         self.assertIn("exit status 3", self.find('[data-command="fails"] .reasons').text)
         self.assertIn("the last words", self.find('[data-command="fails"] .output').text)
         self.assertIn("1 new", self.find('[data-command="leaks"] .reasons').text)
         self.assertIn("GPU </script>", self.find(".subject").text)
+
+    def test_tiles_add_up(self):
+        self.open_trend()
+        tiles = self.script("""return [...document.querySelectorAll(".tile")]
+            .map((one) => [one.querySelector(".tile-label").textContent, one.querySelector(".tile-value").textContent,
+                           one.querySelector(".tile-detail").textContent])""")
+        leaks = {label: (int(value), detail.split(" · ")[0]) for label, value, detail in tiles if "leaks" in label}
+        # SUBJECT leaks 10.7 KiB in each command.
+        self.assertEqual(leaks, {"New leaks": (2, "21.5 KiB"), "Grown leaks": (0, "0 B"),
+                                 "Accepted leaks": (1, "10.7 KiB"), "All leaks": (3, "32.2 KiB")})
+
+    def test_characters_that_turn_or_colour_text_are_visible(self):
+        self.open_trend()
+        self.assertIn("red ?[31m turned ? round", self.find('[data-command="fails"] .output').text)
+        self.assertIn("GPU </script> ???[31m", self.find(".subject").text)
+        text = self.script("return document.documentElement.outerHTML + document.title")
+        self.assertEqual([one for one in text if one in "\u202e\u2066\x1b"], [])
 
     def test_pages_and_dumps_are_linked(self):
         self.open_trend()

@@ -23,12 +23,16 @@ culprit.DiffModel = class extends culprit.Frames {
     return this.changes.filter((one) => kinds.includes(one.change));
   }
 
+  // A function that tells whether a change has all words of a search.
+  finder(words) {
+    return super.finder(words, (one) => this.text(one),
+      (one) => [one.stack, one.old_stack].filter((stack) => stack !== undefined && stack !== null));
+  }
+
   text(one) {
     if (one.text === undefined) {
       const parts = [one.id, one.change, one.api, one.kind, one.where.name, one.comment];
       for (const side of [one.old, one.new]) if (side) parts.push(side.cause);
-      for (const frame of this.stack([...(one.stack || []), ...(one.old_stack || [])]))
-        parts.push(frame.name, culprit.Frames.place(frame), frame.module);
       one.text = parts.filter(Boolean).join("\n").toLowerCase();
     }
     return one.text;
@@ -65,8 +69,8 @@ culprit.ChangeTable = class extends culprit.Table {
     ];
   }
 
-  text(one) {
-    return this.model.text(one);
+  finder(words) {
+    return this.model.finder(words);
   }
 
   statusText() {
@@ -136,6 +140,7 @@ culprit.views.diff = function (data) {
     [["/", "search the list"], ["↓ ↑ or j k", "next and previous change, once one has the focus"],
     ["Enter", "open or close a change"], ["Esc", "close the change; leave a field"]]);
   const table = new culprit.ChangeTable(model);
+  culprit.printing(table);
   const tiles = ["new", "grown", "shrunk", "gone"].map((kind) => {
     const items = model.with(kind);
     const open = () => {

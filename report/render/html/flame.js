@@ -9,6 +9,7 @@ culprit.Flame = class {
     this.colourBy = "cause";
     this.search = "";
     this.root = this.build(model.leaks);
+    this.flatten();
     this.zoomed = this.root;
     this.element = this.frame();
     this.draw();
@@ -50,6 +51,34 @@ culprit.Flame = class {
     return root;
   }
 
+  // The nodes in one order, callers before their callees, for a search: it may have to look at a million of them with
+  // each key. A node is its frame's number; those of calls follow the frames.
+  flatten() {
+    const frames = this.model.frames.length;
+    this.calls = [];
+    const calls = new Map();
+    this.numberOf = (node) => {
+      if (node.frame) return node.frame.number;
+      let number = calls.get(node.name);
+      if (number === undefined) {
+        number = frames + this.calls.push(node.name.toLowerCase()) - 1;
+        calls.set(node.name, number);
+      }
+      return number;
+    };
+    const numbers = [], bytes = [], ends = [];
+    const visit = (node) => {
+      const at = numbers.push(this.numberOf(node)) - 1;
+      bytes.push(node.bytes);
+      ends.push(0);
+      for (const child of node.children.values()) visit(child);
+      ends[at] = numbers.length;
+    };
+    for (const child of this.root.children.values()) visit(child);
+    this.flat = { numbers: Int32Array.from(numbers), bytes: Float64Array.from(bytes), ends: Int32Array.from(ends) };
+    this.names = this.model.frames.map((frame) => (frame.name + "\n" + frame.module).toLowerCase()).concat(this.calls);
+  }
+
   frame() {
     const { el } = culprit;
     this.bars = el("div", { class: "flame", role: "tree", "aria-label": "Leaked bytes by call path" });
@@ -65,7 +94,7 @@ culprit.Flame = class {
     const search = el("input", { id: "flame-search", type: "search", placeholder: "Find a function or library",
       "aria-label": "Find in the flame graph", oninput: (event) => {
         this.search = event.target.value.trim().toLowerCase();
-        this.draw();
+        this.drawSearch();
       } });
     this.bars.addEventListener("keydown", (event) => this.key(event));
     this.bars.addEventListener("mouseleave", culprit.tooltip.hide);
@@ -128,8 +157,6 @@ culprit.Flame = class {
     const row = 24;
     const keys = new Map(shown.map((node) => [node, this.key_of(node.data)]));
     const colour = this.colours(shown);
-    const matching = (node) => this.search !== "" &&
-      (node.data.name + "\n" + (node.data.frame ? node.data.frame.module : "")).toLowerCase().includes(this.search);
 
     const bars = d3.select(this.bars).style("height", levels * row + "px").selectAll("div.bar")
       .data(shown, (node) => node.data.id);
@@ -140,8 +167,7 @@ culprit.Flame = class {
       .on("mousemove", (...of) => this.point(this.of(of).data))
       .on("focus", (...of) => { this.focused = this.of(of).data; });
     const all = entered.merge(bars);
-    all.attr("class", (node) => "bar " + (node.data.parent ? colour(keys.get(node)) : "bar-root") +
-        (matching(node) ? " match" : this.search !== "" ? " dim" : ""))
+    all.attr("class", (node) => "bar " + (node.data.parent ? colour(keys.get(node)) : "bar-root"))
       .attr("data-name", (node) => node.data.name)
       .attr("aria-label", (node) => node.data.name + ", " + culprit.bytes(node.data.bytes))
       .attr("aria-level", (node) => node.data.depth + 1)
@@ -159,7 +185,8 @@ culprit.Flame = class {
 
     this.drawPath();
     this.drawLegend(shown, keys, colour);
-    this.countMatches();
+    this.shownBars = all;
+    this.drawSearch();
     this.reset.disabled = zoomed === this.root;
   }
 
@@ -196,22 +223,27 @@ culprit.Flame = class {
       this.colourBy === "cause" ? culprit.causeTitle(key, this.model.mayBeFreed) : key)));
   }
 
-  // Bytes below the outermost matches, so that recursion counts once.
-  countMatches() {
+  // Marks the bars that the search finds. Bytes are those below the outermost matches, so that recursion counts once.
+  drawSearch() {
     if (this.search === "") {
+      this.shownBars.classed("match", false).classed("dim", false);
       this.matches.textContent = "";
       return;
     }
+    const found = Uint8Array.from(this.names, (name) => (name.includes(this.search) ? 1 : 0));
+    const isFound = (node) => node.data.parent !== null && found[this.numberOf(node.data)] === 1;
+    this.shownBars.classed("match", isFound).classed("dim", (node) => !isFound(node));
+    const { numbers, bytes: sizes, ends } = this.flat;
     let bytes = 0, places = 0;
-    const visit = (node) => {
-      if ((node.name + "\n" + (node.frame ? node.frame.module : "")).toLowerCase().includes(this.search)) {
-        bytes += node.bytes;
+    for (let at = 0; at < numbers.length;) {
+      if (found[numbers[at]] === 1) {
+        bytes += sizes[at];
         places += 1;
-        return;
+        at = ends[at];
+      } else {
+        at += 1;
       }
-      for (const child of node.children.values()) visit(child);
-    };
-    for (const child of this.root.children.values()) visit(child);
+    }
     this.matches.textContent = places === 0
       ? "nothing found"
       : culprit.bytes(bytes) + " (" + culprit.percent(bytes, this.root.bytes) + ") in " +

@@ -16,6 +16,7 @@ culprit.Frames = class {
       approximate: (flags & 4) !== 0,
       plumbing: data.strings[plumbing], // the library whose glue code this is, else empty
     }));
+    this.found = new Map(); // by word, see framesWith()
     this.sources = new Map((data.sources || []).map((source) => [data.strings[source.file], source]));
   }
 
@@ -26,6 +27,29 @@ culprit.Frames = class {
 
   stack(numbers) {
     return numbers.map((number) => this.frames[number]);
+  }
+
+  // For a word in lower case: an array that has 1 for each frame whose name, place or module has the word. A page has
+  // far fewer frames than stacks: a search looks into each frame once, and then compares numbers only.
+  framesWith(word) {
+    if (this.frameTexts === undefined) {
+      this.frameTexts = this.frames.map((frame) =>
+        [frame.name, culprit.Frames.place(frame), frame.module].join("\n").toLowerCase());
+    }
+    let found = this.found.get(word);
+    if (found === undefined) {
+      found = Uint8Array.from(this.frameTexts, (text) => (text.includes(word) ? 1 : 0));
+      if (this.found.size > 50) this.found.clear();
+      this.found.set(word, found);
+    }
+    return found;
+  }
+
+  // A function that tells whether an item has all words, in text(item) or in a frame of stacks(item).
+  finder(words, text, stacks) {
+    const found = words.map((word) => [word, this.framesWith(word)]);
+    return (item) => found.every(([word, frames]) =>
+      stacks(item).some((stack) => stack.some((number) => frames[number] === 1)) || text(item).includes(word));
   }
 
   // The text for the place of a frame: "solver.cu:31".

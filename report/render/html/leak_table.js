@@ -29,8 +29,8 @@ culprit.LeakTable = class extends culprit.Table {
     ];
   }
 
-  text(one) {
-    return this.model.text(one);
+  finder(words) {
+    return this.model.finder(words);
   }
 
   statusText() {
@@ -49,6 +49,13 @@ culprit.LeakTable = class extends culprit.Table {
       (shortened
         ? " · " + culprit.number(shortened) + " small ones without callers and evidence: this page stays below 25 MB"
         : "");
+  }
+
+  // Bad frees have stacks that a reader of paper needs, too; of what is not counted the places suffice.
+  printedLists() {
+    return super.printedLists().concat(this.lists.filter((list) => list !== this.list && list.items.length > 0)
+      .map((list) => ({ title: list.title, status: culprit.plural(list.items.length, "group", "groups"),
+        items: this.ordered(list), detailed: list.name === "errors" || list.name === "leaks" })));
   }
 
   cells(one) {
@@ -83,10 +90,10 @@ culprit.LeakTable = class extends culprit.Table {
     super.show(name);
   }
 
-  // Restricts the list to the leaks below a place of the flame graph.
-  narrow(name, groups) {
+  // Restricts the list to some leaks, for example to those below a place of the flame graph.
+  narrow(name, groups, word = "below ") {
     this.show("leaks");
-    this.scope = { name, groups };
+    this.scope = { word, name, groups };
     this.refresh();
     this.element.scrollIntoView({ behavior: "smooth", block: "start" });
   }

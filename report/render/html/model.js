@@ -63,12 +63,16 @@ culprit.Model = class extends culprit.Frames {
     return group.where.python ? "Python" : culprit.baseName(group.where.module) || "(unknown)";
   }
 
-  // The text that a search looks through, in lower case. Made once for each group.
+  // A function that tells whether a group has all words of a search.
+  finder(words) {
+    return super.finder(words, (group) => this.text(group), (group) => [group.stack]);
+  }
+
+  // The text that a search looks through besides the stack, in lower case. Made once for each group.
   text(group) {
     if (group.text === undefined) {
       const parts = [group.id, group.api, group.kind, group.cause, culprit.Model.device(group), group.pool,
         group.library];
-      for (const frame of this.stack(group.stack)) parts.push(frame.name, culprit.Model.place(frame), frame.module);
       for (const evidence of group.evidence || [])
         parts.push(evidence.exception, evidence.what, evidence.api, evidence.code_name, evidence.symbol);
       for (const share of group.marks || []) parts.push(share.mark, share.range);

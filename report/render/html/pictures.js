@@ -165,7 +165,9 @@ culprit.pictures = (function () {
     return el("section", { class: "card", id: "balances", "aria-label": "Balance" },
       el("div", { class: "card-head" }, el("div", null, el("h2", null, "Balance"),
         el("p", { class: "quiet" }, "The purposes of the memory in use, and the calls that made the driver take it"))),
-      list.slice(0, most).map((one) => balance(report, one, false)));
+      list.slice(0, most).map((one) => balance(report, one, false)),
+      list.length > most &&
+        el("p", { class: "quiet" }, "and " + culprit.number(list.length - most) + " more; other formats have them"));
   }
 
   // Memory of one process that another one maps; what stays comes first.

@@ -11,6 +11,7 @@
 #include "report/judge/growing_graphs.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/peak_use.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/html/html_page.h"
@@ -331,10 +332,40 @@ std::string title_of(const std::vector<Report>& reports) {
   return title + " · " + std::to_string(reports.size()) + " processes · culprit";
 }
 
+// The processes of all reports, for the view by rank: [report, its place there or null, rank or null, pid, host, leaked
+// bytes, peak]. Lists of numbers, because a job may have many thousands. Empty for a single process.
+std::string job_text_of(const std::vector<Report>& reports) {
+  Json processes = Json::array();
+  Json hosts = Json::array();
+  std::map<std::string, std::size_t> numbers;
+  const auto add = [&](std::size_t report, const Json& place, const std::optional<unsigned>& rank, std::uint32_t pid,
+                       const std::string& host, std::uint64_t leaked, std::uint64_t peak) {
+    const auto [at, is_new] = numbers.try_emplace(host, numbers.size());
+    if (is_new) hosts.push_back(host);
+    processes.push_back({report, place, rank ? Json(*rank) : Json(), pid, at->second, leaked, peak});
+  };
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const Report& report = reports[i];
+    if (report.job.empty()) {
+      const ProcessInfo& process = report.process;
+      add(i, Json(), process.rank, process.pid, process.host, report.summary.leaked_bytes,
+          most_recorded_use(report.devices));
+    }
+    for (std::size_t place = 0; place < report.job.size(); ++place) {
+      const JobProcess& process = report.job[place];
+      add(i, place, process.rank, process.pid, process.host, process.leaked_bytes, process.peak_live_bytes);
+    }
+  }
+  if (processes.size() < 2) return {};
+  return page_text({{"hosts", hosts}, {"processes", processes}});
+}
+
 // Writes the data of all reports. Returns PageData::left_out() of all.
 std::string write_reports_data(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& data) {
   data << "{\"view\": \"report\", \"strict\": " << (options.strict ? "true" : "false") << ", \"reports\": [";
   std::size_t room = kMostPageDataBytes;
+  const std::string job = job_text_of(reports);
+  room -= std::min(room / 2, job.size());
   std::string left_out;
   std::size_t done = 0;
   for (; done < reports.size() && (done == 0 || room > kLeastForReport); ++done) {
@@ -347,6 +378,7 @@ std::string write_reports_data(const std::vector<Report>& reports, const RenderO
     if (left_out.empty()) left_out = page.left_out();
   }
   data << "]";
+  if (!job.empty()) data << ", \"job\": " << job;
   if (done < reports.size()) {
     const std::size_t missing = reports.size() - done;
     data << ", \"reports_left_out\": " << missing;

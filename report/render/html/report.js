@@ -64,11 +64,29 @@ culprit.views.report = function (data) {
     return culprit.notes(list);
   }
 
+  // The processes of all reports, as render_html.cpp packs them.
+  const job = (data.job ? data.job.processes : []).map(([report, process, rank, pid, host, leaked, peak]) =>
+    ({ report, process, rank, pid, host: data.job.hosts[host], leaked, peak }));
+  const verb = reports.every((one) => one.verb === reports[0].verb) ? reports[0].verb : "Leaks";
+
+  // Shows the leaks of a process.
+  function chooseProcess(one) {
+    if (one.report >= reports.length) return;
+    if (one.report !== shown) show(one.report);
+    if (one.process === null) {
+      table.element.scrollIntoView({ behavior: "smooth" });
+      return;
+    }
+    table.narrow(culprit.Ranks.title(one), new Set(model.leaks.filter((group) =>
+      group.spread && group.spread.amounts.some((amount) => amount.processes.includes(one.process)))), "of ");
+  }
+
   function show(at) {
     shown = at;
     model = model && model.report === reports[at] ? model : new culprit.Model(reports[at], data.strict);
     describe(reports[at]);
     table = new culprit.LeakTable(model);
+    culprit.printing(table);
     const open = (list) => {
       table.show(list);
       table.element.scrollIntoView({ behavior: "smooth" });
@@ -81,6 +99,7 @@ culprit.views.report = function (data) {
       culprit.notes(reports[at].failed_allocations),
       culprit.notes(reports[at].growing_graphs),
       culprit.tiles(model, open, choose),
+      new culprit.Ranks(job, verb, chooseProcess).element,
       culprit.causeBar(model),
       hasBytes && new culprit.Flame(model, (name, groups) => table.narrow(name, groups)).element,
       new culprit.TimeLine(model, choose).element,

@@ -12,17 +12,17 @@ culprit.Table = class {
     this.list = lists[0];
     this.search = "";
     this.filters = {};
-    this.scope = null; // { name, groups }: only these
+    this.scope = null; // { word, name, groups }: only these
     this.sort = { by: Object.keys(columns)[0], descending: true };
     this.open = new Set();
-    this.page = 100; // rows made at a time: five thousand at once would take a browser seconds
+    this.page = 50; // rows made at a time: five thousand at once would take a browser seconds
     this.element = this.frame(heading);
     this.refresh();
   }
 
   // For the classes that extend this:
   // filterChoices(): [{ name, label, value(item), title(value) or nothing }]; a filter by `value` for each.
-  // text(item): the searched text, in lower case.
+  // finder(words): a function that tells whether an item has all words, which are in lower case.
   // cells(item): the <td> elements of its line.
   // detail(item): the element shown when the item is opened.
   // statusText(): the status line for the shown list.
@@ -33,9 +33,14 @@ culprit.Table = class {
     this.searchField = el("input", { id: "leak-search", type: "search", placeholder: heading.search + "   ( / )",
       "aria-label": "Search the list", oninput: () => {
         this.search = this.searchField.value.trim().toLowerCase();
-        this.refresh();
+        this.drawClear();
+        this.drawRows();
       } });
     this.filterBox = el("div", { class: "filters" });
+    this.clearButton = el("button",
+      { class: "link-button", id: "clear-filters", onclick: () => this.clear() }, "Clear");
+    this.orders = new Map(); // by list: { by, descending, items }
+    this.counts = new Map(); // by list and filter: the number of items of each value
     this.status = el("p", { class: "quiet", id: "leak-status", "aria-live": "polite" });
     this.head = el("tr", null);
     this.body = el("tbody", null);
@@ -55,29 +60,52 @@ culprit.Table = class {
       el("table", { class: "leaks" }, el("thead", null, this.head), this.body), this.sentinel);
   }
 
+  // The lists on paper: [{ title, status, items, detailed }]. The shown one, as it is sorted, filtered and searched.
+  printedLists() {
+    return [{ title: this.list.title, status: this.statusText(), items: this.shown, detailed: true }];
+  }
+
   // Everything anew: after a change of list, search, filter or order.
   refresh() {
     this.drawTabs();
     this.drawFilters();
     this.drawHead();
-    const { by, descending } = this.sort;
-    const value = this.columns[by].value;
-    this.shown = this.list.items.filter((one) => this.matches(one)).sort((a, b) => {
-      const left = value(a), right = value(b);
-      const order = left < right ? -1 : left > right ? 1 : 0;
-      return (descending ? -order : order) || b.bytes - a.bytes || a.index - b.index;
-    });
     this.most = d3.max(this.list.items, (one) => one.bytes) || 0;
+    this.drawRows();
+  }
+
+  // The rows anew: after a change of the search, which leaves the rest as it is.
+  drawRows() {
+    const matches = this.matcher();
+    this.shown = this.ordered(this.list).filter(matches);
     this.drawn = 0;
     this.body.replaceChildren();
     this.more();
     this.status.textContent = this.statusText();
   }
 
-  matches(one) {
-    return (!this.scope || this.scope.groups.has(one)) &&
-      this.filterChoices().every(({ name, value }) => !this.filters[name] || value(one) === this.filters[name]) &&
-      (!this.search || this.search.split(/\s+/).every((word) => this.text(one).includes(word)));
+  // The items of a list in the chosen order. Kept, because a search asks for it with each key.
+  ordered(list) {
+    const { by, descending } = this.sort;
+    const known = this.orders.get(list);
+    if (known && known.by === by && known.descending === descending) return known.items;
+    const value = this.columns[by].value;
+    const keys = new Map(list.items.map((one) => [one, value(one)]));
+    const items = list.items.slice().sort((a, b) => {
+      const left = keys.get(a), right = keys.get(b);
+      const order = left < right ? -1 : left > right ? 1 : 0;
+      return (descending ? -order : order) || b.bytes - a.bytes || a.index - b.index;
+    });
+    this.orders.set(list, { by, descending, items });
+    return items;
+  }
+
+  // A function that tells whether an item passes the scope, the filters and the search.
+  matcher() {
+    const chosen = this.filterChoices().filter(({ name }) => this.filters[name]);
+    const found = this.search === "" ? null : this.finder(this.search.split(/\s+/));
+    return (one) => (!this.scope || this.scope.groups.has(one)) &&
+      chosen.every(({ name, value }) => value(one) === this.filters[name]) && (found === null || found(one));
   }
 
   drawTabs() {
@@ -91,11 +119,7 @@ culprit.Table = class {
   drawFilters() {
     const { el, fill } = culprit;
     const select = ({ name, label, value, title }) => {
-      const counts = new Map();
-      for (const one of this.list.items) {
-        const key = value(one);
-        if (key) counts.set(key, (counts.get(key) || 0) + 1);
-      }
+      const counts = this.countsOf(name, value);
       if (counts.size < 2 && !this.filters[name]) return null;
       const options = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
       const element = el("select",
@@ -108,13 +132,32 @@ culprit.Table = class {
           (title ? title(key) : key) + " (" + culprit.number(counts.get(key)) + ")")));
       return element;
     };
-    const filtered = this.search || this.scope || Object.values(this.filters).some(Boolean);
     fill(this.filterBox,
       this.filterChoices().map(select),
-      this.scope && el("span", { class: "chip" }, "below ", el("code", null, this.scope.name),
+      this.scope && el("span", { class: "chip" }, this.scope.word, el("code", null, this.scope.name),
         el("button", { class: "chip-close", "aria-label": "Show all",
-          onclick: () => { this.scope = null; this.refresh(); } }, "×")),
-      filtered && el("button", { class: "link-button", id: "clear-filters", onclick: () => this.clear() }, "Clear"));
+          onclick: () => { this.scope = null; this.refresh(); } }, "×")));
+    this.drawClear();
+  }
+
+  drawClear() {
+    if (this.search || this.scope || Object.values(this.filters).some(Boolean)) this.filterBox.append(this.clearButton);
+    else this.clearButton.remove();
+  }
+
+  // How many items of the shown list have each value of a filter.
+  countsOf(name, value) {
+    const key = this.list.name + "/" + name;
+    let counts = this.counts.get(key);
+    if (counts === undefined) {
+      counts = new Map();
+      for (const one of this.list.items) {
+        const of = value(one);
+        if (of) counts.set(of, (counts.get(of) || 0) + 1);
+      }
+      this.counts.set(key, counts);
+    }
+    return counts;
   }
 
   drawHead() {

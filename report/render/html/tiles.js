@@ -89,10 +89,12 @@ culprit.causeBar = function (model) {
   const total = d3.sum(bytes.values());
   const parts = Object.keys(culprit.causes).filter((cause) => bytes.get(cause) > 0);
   if (total === 0 || parts.length < 2) return null;
-  return el("div", { class: "cause-bar", role: "img", "aria-label": "Leaked bytes by cause" },
-    parts.map((cause) => el("span", {
+  return el("section", { class: "causes", "aria-label": "Leaked bytes by cause" },
+    el("div", { class: "cause-bar", "aria-hidden": "true" }, parts.map((cause) => el("span", {
       class: "cause-part cause-" + cause,
       style: "flex-grow:" + bytes.get(cause) / total,
-      title: culprit.causeTitle(cause, model.mayBeFreed) + ": " + culprit.bytes(bytes.get(cause)),
-    })));
+    }))),
+    el("div", { class: "legend" }, parts.map((cause) => el("span", { class: "legend-entry" },
+      el("i", { class: "swatch cause-" + cause }), culprit.causeTitle(cause, model.mayBeFreed) + " ",
+      el("strong", null, culprit.bytes(bytes.get(cause))), culprit.percent(bytes.get(cause), total)))));
 };

@@ -85,7 +85,8 @@ Json job_json(const Report& report) {
                     {"has_ended", has_ended_json(process.ended, process.gone)},
                     {"signal", process.signal != 0 ? Json(signal_text(process.signal)) : Json()},
                     {"leaked_bytes", process.leaked_bytes},
-                    {"leaked_allocations", process.leaked_allocations}});
+                    {"leaked_allocations", process.leaked_allocations},
+                    {"peak_live_bytes", process.peak_live_bytes}});
   }
   return list;
 }

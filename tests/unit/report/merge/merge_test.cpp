@@ -294,6 +294,7 @@ TEST_CASE("a job's JSON says which process has what", "[report][merge]") {
   CHECK(json["processes"][2]["rank"] == 2);
   CHECK(json["processes"][2]["host"] == "node1");
   CHECK(json["processes"][3]["leaked_bytes"] == 66036);
+  CHECK(json["processes"][3]["peak_live_bytes"] == 5003);
   CHECK(json["leaks"][0]["spread"]["max"] == 65536);
   CHECK(json["leaks"][0]["spread"]["amounts"][0]["processes"] == nlohmann::json({0, 1, 2}));
   CHECK(json["leaks"][0]["devices"] == nlohmann::json({0, 1}));

@@ -1,4 +1,5 @@
 // HTML reports: the content of the page. tests/browser tests it with a browser, on the pages that "[.pages]" writes.
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -6,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "report/merge/report_merger.h"
 #include "report/render/html/render_html.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
@@ -164,6 +166,69 @@ Report large_report(unsigned groups) {
   return report_of(dump, symbols);
 }
 
+// `stacks` leaks whose stacks have little in common, as those of a program that calls itself in many ways.
+Report many_stacks_report(unsigned stacks) {
+  DumpBuilder dump;
+  FakeSymbols symbols;
+  dump.header().executable = dump.add_string("/srv/train/bin/train");
+  const std::uint32_t module = dump.add_module("/srv/train/bin/train", {}, kModuleExecutable);
+  const unsigned functions = 3000;
+  for (unsigned i = 0; i < functions; ++i) {
+    symbols.add("/srv/train/bin/train", 0x10000 + i * 0x40ULL, "train::Layer<float>::step_" + std::to_string(i),
+                "/src/train/layer_" + std::to_string(i % 100) + ".cu", i % 900 + 1);
+  }
+  std::uint32_t random = 1;
+  for (unsigned i = 0; i < stacks; ++i) {
+    std::vector<std::uint64_t> frames;
+    for (unsigned depth = 0; depth < 20; ++depth) {
+      random = random * 1664525 + 1013904223;
+      frames.push_back(DumpBuilder::frame(module, 0x10000 + (random >> 8) % functions * 0x40ULL));
+    }
+    dump.add_allocation(live_allocation(dump.add_stack(frames), 4096 + i % 5000 * 256));
+  }
+  return report_of(dump, symbols);
+}
+
+Report long_names_report() {
+  Program program;
+  std::vector<std::uint64_t> frames;
+  std::uint64_t at = 0x100000;
+  for (const char* name : {"train::Solver<double, train::Layout::kRowMajor, train::Preconditioner<double>>::assemble",
+                           "train::run_all_steps_of_the_solver_until_the_residual_is_small"}) {
+    program.symbols.add("/bin/app", at += 0x1000, name, "/src/train/solver_with_a_long_name_of_its_own.cu", 1234);
+    frames.push_back(DumpBuilder::frame(program.module, at));
+  }
+  program.dump.add_allocation(live_allocation(program.dump.add_stack(frames), 1 << 20));
+  return program.report();
+}
+
+// The reports of a job's ranks, of which number 5 leaks ten times as much as the others.
+std::vector<Report> ranks_of(unsigned ranks) {
+  std::vector<Report> reports;
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    Program program;
+    program.dump.header().pid = 1000 + rank;
+    program.dump.header().rank = rank + 1;
+    program.dump.header().job_size = ranks;
+    std::snprintf(program.dump.header().host, sizeof(Header::host), "node%u", rank / 8);
+    DeviceRecord device = {};
+    device.state = 1;
+    device.uuid[0] = static_cast<std::uint8_t>(rank);
+    device.peak_live_bytes = rank == 9 ? 60ULL << 30 : 20ULL << 30;
+    program.dump.add_device(device);
+    program.dump.add_allocation(live_allocation(program.stack({"assemble", "main"}), rank == 5 ? 10 << 20 : 1 << 20));
+    if (rank % 4 == 1) program.dump.add_allocation(live_allocation(program.stack({"gather", "main"}), 4096));
+    reports.push_back(program.report());
+  }
+  return reports;
+}
+
+Report job_report(unsigned ranks) {
+  ReportMerger merger;
+  for (Report& report : ranks_of(ranks)) merger.add(std::move(report));
+  return merger.finish(false);
+}
+
 }  // namespace
 
 TEST_CASE("a page needs nothing but itself", "[report][html]") {
@@ -226,5 +291,9 @@ TEST_CASE("the pages that the browser test looks at", "[.pages]") {
   Report killed = large_report(12);
   killed.process.status.ended = Ended::kKilled;
   std::ofstream(std::string(folder) + "/killed.html") << page_of({killed});
+  std::ofstream(std::string(folder) + "/many_stacks.html") << page_of({many_stacks_report(100000)});
+  std::ofstream(std::string(folder) + "/long_names.html") << page_of({long_names_report()});
+  std::ofstream(std::string(folder) + "/job.html") << page_of({job_report(1024)});
+  std::ofstream(std::string(folder) + "/job_apart.html") << page_of(ranks_of(16));
   std::ofstream(std::string(folder) + "/two.html") << page_of({clean.report(), large_report(12)});
 }
