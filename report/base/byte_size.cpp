@@ -55,6 +55,7 @@ std::optional<Growth> parse_growth(const std::string& text) {
   const std::optional<std::uint64_t> bytes = parse_bytes(text);
   if (!bytes) return std::nullopt;
   growth.bytes = *bytes;
+  growth.counts = false;
   return growth;
 }
 

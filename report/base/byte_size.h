@@ -15,6 +15,8 @@ std::optional<std::uint64_t> parse_bytes(const std::string& text);
 struct Growth {
   double percent = 0;
   std::uint64_t bytes = 0;
+  // Whether the number of allocations is judged, too: a growth in bytes says nothing about it.
+  bool counts = true;
 };
 
 // "10%" or a size. Empty for any other text.

@@ -5,6 +5,7 @@
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
 #include "report/model/group.h"
+#include "report/model/program_frames.h"
 
 namespace culprit::report {
 namespace {
@@ -34,6 +35,7 @@ bool is_handed_on(bool earlier, bool others_live_on) { return earlier && others_
 const Frame* named_frame(const ResolvedStack& stack) {
   const Frame* first = nullptr;
   for (const Frame* frame : stack.frames) {
+    if (frame->python && !is_program_frame(*frame)) continue;
     if (first == nullptr && !in_cxx_runtime(*frame)) first = frame;
     // A Python line is preferred to a native frame without a source line, which users cannot look up.
     if (first != nullptr && (!first->file.empty() || !stack.has_python)) break;

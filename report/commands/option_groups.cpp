@@ -22,7 +22,7 @@ const std::vector<OptionGroup>& groups() {
       {"Calls that fail", {"--fail-alloc", "--fail-call"}},
       {"Output",
        {"--format", "-o", "--full-stacks", "--sort", "--all", "--group-by", "--at", "--no-source", "--source-dir"}},
-      {"Debug information", {"--sysroot", "--debug-dir"}},
+      {"Debug information", {"--sysroot", "--debug-dir", "--debuginfod-limit"}},
       {"Processes", {"--merge", "--no-merge", "--jobs"}},
       {"Choice of leaks",
        {"--resources", "--strict", "--no-default-suppressions", "--suppressions", "--suggest-suppressions",

@@ -79,6 +79,11 @@ void add_symbol_options(OptionList* list, OutputOptions* options) {
   list->add("--sysroot", &options->load.symbols.sysroot, "Look for the program's files below DIR").type("DIR");
   list->add("--debug-dir", &options->load.symbols.debug_dirs, "Look for separate debug files in DIR too (repeatable)")
       .type("DIR");
+  list->add("--debuginfod-limit", &options->load.symbols.download_seconds,
+            "Download debug information from the servers of DEBUGINFOD_URLS for N seconds at most, all files together "
+            "(default: 30); 0: not at all")
+      .in_range(0, 86400)
+      .type("N");
 }
 
 void add_format_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats,

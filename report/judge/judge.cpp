@@ -127,13 +127,11 @@ class Judge {
   Verdicts finish() {
     for (std::vector<Group>* groups : {&verdicts_.leaks, &verdicts_.library, &verdicts_.resources}) {
       merge_same_place(groups);
-      std::vector<Group*> all;
       for (Group& group : *groups) {
         group.cause = group.pool != nullptr ? Cause::kCached : decide_cause(group.evidence);
         add_ended_threads(&group);
-        all.push_back(&group);
       }
-      if (options_.ids) assign_ids(all);
+      if (options_.ids) assign_ids(groups);
       sort_groups(groups);
     }
     std::stable_sort(verdicts_.errors.begin(), verdicts_.errors.end(),

@@ -52,7 +52,7 @@ Report load_report(const Dump& dump, const LoadOptions& options) {
 
 Report load_with_progress(const std::string& path, LoadOptions options) {
   Progress progress;
-  options.symbols.progress = [&progress](const std::string& module) { progress.doing("reading symbols of " + module); };
+  options.symbols.progress = [&progress](const std::string& what) { progress.doing(what); };
   return load_report(path, options);
 }
 

@@ -9,6 +9,7 @@
 #include "report/judge/would_fit.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 
 namespace culprit::report {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/model/pool.h"
+#include "report/model/program_frames.h"
 #include "report/model/stacks.h"
 
 namespace culprit::report {
@@ -136,13 +137,13 @@ const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool) {
   // The best name is a line of the Python program itself, then one of a package, then a native frame.
   const Frame* package = nullptr;
   for (std::size_t i = outside; i < frames.size(); ++i) {
-    if (!frames[i]->python) continue;
+    if (!frames[i]->python || !is_program_frame(*frames[i])) continue;
     if (frames[i]->file.find("-packages/") == std::string::npos) return frames[i];
     if (package == nullptr) package = frames[i];
   }
   if (package != nullptr) return package;
   for (std::size_t i = outside; i < frames.size(); ++i) {
-    if (!frames[i]->file.empty()) return frames[i];
+    if (!frames[i]->file.empty() && !frames[i]->python) return frames[i];
   }
   return outside < frames.size() ? frames[outside] : nullptr;
 }

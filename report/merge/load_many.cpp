@@ -70,7 +70,7 @@ class Loader {
         symbols_([this](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options_.symbols); }) {
     options_.judge.ids = !merged;
     if (paths.size() == 1) {
-      options_.symbols.progress = [this](const std::string& path) { progress_.doing("reading symbols of " + path); };
+      options_.symbols.progress = [this](const std::string& what) { progress_.doing(what); };
     } else {
       options_.lookup = [this](std::vector<ModuleSymbols>& modules) { symbols_.look_up(modules); };
     }

@@ -479,6 +479,7 @@ void fields(Archive& archive, Frame* frame) {
   archive("python", &frame->python);
   archive("approximate", &frame->approximate);
   archive("symbol_offset", &frame->symbol_offset);
+  archive("symbol", &frame->symbol);
 }
 
 template <typename Archive>
@@ -498,6 +499,8 @@ void fields(Archive& archive, ResolvedStack* stack) {
   archive("truncated", &stack->truncated);
   archive("merged", &stack->merged);
   archive("has_python", &stack->has_python);
+  archive("hidden_inside", &stack->hidden_inside);
+  archive("hidden_outside", &stack->hidden_outside);
 }
 
 }  // namespace culprit::report

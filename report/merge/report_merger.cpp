@@ -372,7 +372,6 @@ void ReportMerger::add(Report report) {
 
 // `place`: the index of each process in the final order.
 std::vector<Group> ReportMerger::finish_groups(const std::vector<std::uint32_t>& place, List* list) {
-  std::vector<Group*> all;
   for (Group& group : list->groups) {
     for (Share& share : group.shares) share.process = place[share.process];
     std::sort(group.shares.begin(), group.shares.end(),
@@ -399,17 +398,15 @@ std::vector<Group> ReportMerger::finish_groups(const std::vector<std::uint32_t>&
     });
     if (group.devices.size() == 1) group.device = group.devices.front();
     if (group.freed == 0) group.made = 0;
-    all.push_back(&group);
   }
-  // assign_ids() tells groups with the same fingerprint apart by their order, which must not depend on the order of
-  // merging.
-  std::sort(all.begin(), all.end(), [](const Group* left, const Group* right) {
+  // Groups that are equal for sort_groups() keep this order, which must not depend on the order of merging.
+  std::sort(list->groups.begin(), list->groups.end(), [](const Group& left, const Group& right) {
     auto order = [](const Group& group) {
       return std::make_tuple(group.shares.front().process, ~group.bytes, ~group.count, group.first_ns, group.last_ns);
     };
-    return order(*left) < order(*right);
+    return order(left) < order(right);
   });
-  assign_ids(all);
+  assign_ids(&list->groups);
   std::vector<Group> groups = std::move(list->groups);
   *list = List();
   sort_groups(&groups);

@@ -7,6 +7,7 @@
 #include "report/base/words.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
+#include "report/model/program_frames.h"
 
 namespace culprit::report {
 

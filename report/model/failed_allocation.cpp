@@ -7,6 +7,7 @@
 #include "report/cuda/cuda_names.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
+#include "report/model/program_frames.h"
 
 namespace culprit::report {
 namespace {

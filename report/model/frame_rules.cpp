@@ -9,16 +9,18 @@
 namespace culprit::report {
 namespace {
 
-// How the function's name begins, or the module's for a library that is nothing else, and the name for readers.
+// How the function's name begins, or the module's for a library that is nothing else; the name for readers; whether it
+// binds native code to Python.
 struct Plumbing {
   std::string_view function;
   std::string_view module;
   const char* name;
+  bool binds_python = false;
 };
 constexpr Plumbing kPlumbing[] = {
-    {"pybind11::", "", "pybind11"},
-    {"nanobind::", "", "nanobind"},
-    {"boost::python::", "", "boost::python"},
+    {"pybind11::", "", "pybind11", true},
+    {"nanobind::", "", "nanobind", true},
+    {"boost::python::", "", "boost::python", true},
     {"std::__invoke", "", "std::invoke"},
     {"std::invoke", "", "std::invoke"},
     {"std::__apply_impl", "", "std::apply"},
@@ -39,8 +41,10 @@ constexpr Plumbing kPlumbing[] = {
     {"at::(anonymous namespace)::(anonymous namespace)::wrapper_", "", "libtorch's dispatcher"},
     {"torch::autograd::VariableType::", "", "libtorch's dispatcher"},
     {"torch::autograd::TypeError_to_NotImplemented_", "", "libtorch's dispatcher"},
-    {"", "libffi.so", "libffi"},
-    {"", "_ctypes.", "ctypes"},
+    {"__Pyx_", "", "Cython", true},
+    {"", "libffi", "libffi", true},
+    {"", "_ctypes.", "ctypes", true},
+    {"", "_cffi_backend.", "cffi", true},
 };
 
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
@@ -92,7 +96,9 @@ bool is_python(const Frame& frame) {
   return in_module(frame, "libpython") || (in_module(frame, "python") && frame.module->executable);
 }
 
-const char* plumbing_name(const Frame& frame) {
+namespace {
+
+const Plumbing* plumbing_of(const Frame& frame) {
   if (frame.python) return nullptr;
   // A template's name may have the type of its result before it: "void std::__invoke_impl<...>".
   std::string_view function = frame.approximate ? std::string_view() : frame.function;
@@ -100,9 +106,21 @@ const char* plumbing_name(const Frame& frame) {
   const std::size_t bracket = function.find_first_of("<(");
   if (space != std::string_view::npos && space < bracket) function.remove_prefix(space + 1);
   for (const Plumbing& row : kPlumbing) {
-    if (row.module.empty() ? starts_with(function, row.function) : in_module(frame, row.module)) return row.name;
+    if (row.module.empty() ? starts_with(function, row.function) : in_module(frame, row.module)) return &row;
   }
   return nullptr;
+}
+
+}  // namespace
+
+const char* plumbing_name(const Frame& frame) {
+  const Plumbing* row = plumbing_of(frame);
+  return row != nullptr ? row->name : nullptr;
+}
+
+bool is_binding_glue(const Frame& frame) {
+  const Plumbing* row = plumbing_of(frame);
+  return row != nullptr && row->binds_python;
 }
 
 bool is_system_code(const Frame& frame) {

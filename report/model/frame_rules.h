@@ -21,6 +21,8 @@ bool is_python(const Frame& frame);
 // The name of the library whose glue code the frame is in: code between the caller and the function that it meant to
 // call (pybind11, std::invoke, Boost.Python, the dispatcher of libtorch, ...). nullptr for all other code.
 const char* plumbing_name(const Frame& frame);
+// Whether that library binds native code to Python.
+bool is_binding_glue(const Frame& frame);
 
 // Whether the frame is in code below or around the user's: this tool, the CUDA runtime, libc, the C++ runtime, start-up
 // code, a Python interpreter.

@@ -15,14 +15,14 @@ auto facts(const Module& module) { return std::tie(module.path, module.build_id)
 // All but the module.
 auto facts(const Frame& frame) {
   return std::tie(frame.offset, frame.line, frame.function, frame.file, frame.inlined, frame.python, frame.approximate,
-                  frame.symbol_offset);
+                  frame.symbol_offset, frame.symbol);
 }
 auto facts(const Variable& variable) {
   return std::tie(variable.module, variable.name, variable.begin, variable.python);
 }
 auto facts(const ResolvedStack& stack) {
   return std::tie(stack.frames, stack.caller, stack.runtime_api, stack.through_runtime, stack.truncated, stack.merged,
-                  stack.has_python);
+                  stack.has_python, stack.hidden_inside, stack.hidden_outside);
 }
 
 }  // namespace

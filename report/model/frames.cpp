@@ -12,13 +12,6 @@ std::uint64_t shown_bytes(const ResolvedStack& stack) {
   return bytes;
 }
 
-const Frame* naming_frame(const ResolvedStack& stack) {
-  for (const Frame* frame : stack.frames) {
-    if (frame->python) return frame;
-  }
-  return stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
-}
-
 std::string_view base_name(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);

@@ -31,6 +31,7 @@ struct Frame {
   bool python = false;       // `module` is nullptr and `offset` is 0
   bool approximate = false;  // `function` is only the nearest symbol before
   std::uint64_t symbol_offset = 0;
+  std::string symbol;  // the function by the symbol table, where the debug information has another name for it
   // Numbers from one FrameNumbers. `place` is equal for frames at the same place for a reader (the same line if known,
   // else the same offset); `code` is equal for frames that are also in the same module and function.
   std::uint32_t place = 0;
@@ -46,6 +47,10 @@ struct ResolvedStack {
   bool truncated = false;
   bool merged = false;      // shortened to its innermost frames for lack of space
   bool has_python = false;  // some of `frames` are Python's
+  // How many of `frames` are shown only with --full-stacks: the innermost ones (of this tool and the CUDA runtime), and
+  // the outermost (start-up code).
+  std::uint32_t hidden_inside = 0;
+  std::uint32_t hidden_outside = 0;
 };
 
 // About how many bytes a report needs to show the stack.
@@ -62,10 +67,6 @@ struct Variable {
   std::uint64_t begin = 0;  // address inside the module's file
   bool python = false;      // not a variable of a module: `name` describes a holder on the Python side
 };
-
-// The frame that names a stack in one line: the innermost Python frame, if there is one, else the caller. nullptr: the
-// stack is not recorded.
-const Frame* naming_frame(const ResolvedStack& stack);
 
 // "libfoo.so" of "/usr/lib/libfoo.so.1.2".
 std::string_view base_name(std::string_view path);

@@ -30,7 +30,7 @@ enum class Comparison { kNone, kNew, kGrown, kKnown };
 
 // A group of allocations or other resources with one stack, kind, device, API and cause.
 struct Group {
-  std::string id;  // 16 hex digits, the same in every run of the same program
+  std::string id;  // 16 hex digits, the same in every run of the same program; others may have it, too
   format::Kind kind = format::Kind::kNone;
   std::string api;         // as in the user's code: "cudaMalloc", or "cuMemAlloc" for a direct driver call
   std::string driver_api;  // "cuMemAlloc_v2"
@@ -59,7 +59,10 @@ struct Group {
   std::vector<unsigned> devices;
   std::vector<ThreadSum> thread_sums;
   Comparison comparison = Comparison::kNone;
-  std::uint64_t baseline_bytes = 0;  // with kGrown and kKnown: the bytes in the baseline, of all processes
+  // With kGrown and kKnown: what the baseline has for the id, of all processes.
+  std::uint64_t baseline_bytes = 0;
+  std::uint64_t baseline_count = 0;
+  std::string baseline_comment;
 };
 
 struct ErrorGroup {

@@ -30,6 +30,7 @@ struct SuppressionUse {
 };
 
 // The comparison with a baseline, in numbers of groups.
+// Groups that share an id are one leak.
 struct BaselineResult {
   std::string path;
   std::uint64_t added = 0;

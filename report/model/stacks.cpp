@@ -225,6 +225,7 @@ void StackResolver::add_frames(const std::vector<Place>& code, const std::vector
           one.inlined = location.inlined;
           one.approximate = location.approximate;
           one.symbol_offset = location.symbol_offset;
+          one.symbol = std::move(location.symbol);
           expansion.push_back(&one);
         }
       }
@@ -312,6 +313,8 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   if (begin < end) result.caller = all[begin];
   result.has_python = std::any_of(all.begin(), all.end(), [](const Frame* frame) { return frame->python; });
   if (full_stacks_) {
+    result.hidden_inside = static_cast<std::uint32_t>(begin);
+    result.hidden_outside = static_cast<std::uint32_t>(all.size() - std::max(begin, end));
     result.frames = std::move(all);
   } else {
     // With Python's own frames present, the interpreter's native frames are left out.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "report/cuda/kinds.h"
+#include "report/model/group_names.h"
 #include "report/model/report.h"
 
 namespace culprit::report {
@@ -25,10 +26,11 @@ void add_cached(const Group& group, Summary* summary) {
 bool counts_as_leak(const Group& group, bool strict) { return strict || group.cause != Cause::kCached; }
 
 void sort_groups(std::vector<Group>* groups) {
-  std::sort(groups->begin(), groups->end(), [](const Group& left, const Group& right) {
+  std::stable_sort(groups->begin(), groups->end(), [](const Group& left, const Group& right) {
     if (left.bytes != right.bytes) return left.bytes > right.bytes;
     if (left.count != right.count) return left.count > right.count;
-    return left.id < right.id;
+    if (left.id != right.id) return left.id < right.id;
+    return earlier_in_code(left, right);
   });
 }
 

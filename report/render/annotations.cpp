@@ -4,11 +4,11 @@
 #include "report/causes/evidence_functions.h"
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
-#include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
 #include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/source_place.h"
@@ -36,7 +36,7 @@ void add_stack(const Folders& folders, const ResolvedStack& stack, const std::st
                std::vector<Annotation>* list) {
   std::size_t named = 0;
   for (const Frame* frame : stack.frames) {
-    if (is_system_code(*frame)) continue;
+    if (!is_program_frame(*frame)) continue;
     std::string text = (named == 0 ? innermost + " in " : "called from ") + frame_function(*frame);
     if (frame->file.empty() && frame->module != nullptr) text += " of " + frame->module->name;
     list->push_back(annotation_of(folders, frame, text));

@@ -9,10 +9,12 @@
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frame_text.h"
+#include "report/model/group_names.h"
 #include "report/model/marks.h"
 #include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/select/render_options.h"
@@ -38,10 +40,13 @@ std::string stack_text(const ResolvedStack& stack) {
   return text.empty() ? "  (stack not recorded)\n" : text;
 }
 
+// Without a line or an offset, which would make another test case of it in the next build.
 std::string name_of(const ResolvedStack& stack, const std::string& api) {
-  const Frame* frame = stack.caller;
-  if (frame == nullptr && !stack.frames.empty()) frame = stack.frames.front();
-  return api + (frame != nullptr ? " in " + frame_function(*frame) : "");
+  const Frame* frame = naming_frame(stack);
+  if (frame == nullptr) return api;
+  if (frame->function.empty() || frame->approximate) return api + " in " + printable(library_name(*frame));
+  const std::string file = frame->python ? " of " + std::string(base_name(frame->file)) : "";
+  return printable(api + " in " + frame->function + file);
 }
 
 void print_case(const std::string& class_name, const std::string& name, const std::string& element,
@@ -153,6 +158,7 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
       << (incomplete ? 1 : 0) << "\" skipped=\"" << skipped << "\" time=\"" << seconds << "\" hostname=\""
       << escaped(report.process.host) << "\">\n";
   const std::string leaks = program + ".leaks";
+  const GroupNames names(report);
   if (incomplete)
     print_case(leaks, "everything was recorded", "error", "not known: " + missing, "not-known", missing, out);
   for (const TestCase& test : tests) print_test(program, test, report, out);
@@ -160,7 +166,7 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
     const std::string message = message_of(report, *group, group->bytes, group->count);
     const std::string text = message + "\n" + story_of(*group, report);
     const bool known = group->comparison == Comparison::kKnown;
-    print_case(leaks, name_of(*group->stack, group->api) + " [" + group->id + "]", known ? "skipped" : "failure",
+    print_case(leaks, name_of(*group->stack, group->api) + " [" + names.of(*group) + "]", known ? "skipped" : "failure",
                known ? "in the baseline: " + message : message, cause_name(group->cause), text, out);
   }
   std::size_t number = 0;

@@ -13,6 +13,7 @@
 #include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
+#include "report/model/program_frames.h"
 #include "report/model/quiet_processes.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
@@ -30,8 +31,7 @@ constexpr std::size_t kLeastForReport = 2048;  // enough for a headline, the tot
 constexpr std::size_t kLongestCommand = 1000;
 
 std::string where(const Group& group) {
-  const Frame* frame = group.stack->caller;
-  if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
+  const Frame* frame = naming_frame(*group.stack);
   if (frame == nullptr) return "(stack not recorded)";
   const std::string place = frame->file.empty() ? "" : frame_place(*frame) + " ";
   return place + frame_function(*frame);

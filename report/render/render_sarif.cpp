@@ -1,9 +1,12 @@
 #include "report/render/render_sarif.h"
+#include "report/model/group_names.h"
 
 #include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
+
+#include <unordered_map>
 
 #include "report/base/packed_text.h"
 #include "report/base/printable.h"
@@ -177,9 +180,11 @@ class Log {
       std::size_t invocation;
     };
     std::vector<Candidate> candidates;
+    std::unordered_map<const Report*, GroupNames> names;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       std::size_t invocation = 0;
       for (const Report* report : runs_[i].reports) {
+        names.try_emplace(report, *report);
         for (const Group& group : report->leaks) {
           if (counts_as_leak(group, options_.strict)) candidates.push_back({report, &group, i, invocation});
         }
@@ -194,7 +199,8 @@ class Log {
       Run& run = runs_[one.run];
       if (!full && run.leak_count + run.error_count < kMostResults) {
         text_ = run.leak_count == 0 ? "" : ",\n";
-        results_.append_leak(*one.report, *one.group, number(run, one.invocation), &text_);
+        const std::string name = names.at(one.report).of(*one.group);
+        results_.append_leak(*one.report, *one.group, name, number(run, one.invocation), &text_);
         full = !fits(text_.size(), kMostPackedBytes);
         if (!full) {
           run.leaks.append(with_printable_strings(text_));

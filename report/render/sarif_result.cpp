@@ -178,8 +178,8 @@ Json sarif_rules() {
 // A frame stands in result.stacks[0].frames.
 SarifResults::SarifResults() : frames_(stack_frame_json, kIndent + 8) {}
 
-void SarifResults::append_leak(const Report& report, const Group& group, std::optional<std::size_t> invocation,
-                               std::string* out) {
+void SarifResults::append_leak(const Report& report, const Group& group, const std::string& name,
+                               std::optional<std::size_t> invocation, std::string* out) {
   const MemoryWords& words = words_of(report, group.cause);
   std::string text = format_bytes(group.bytes) + " in " + plural(group.count, "allocation", "allocations") + " (" +
                      group.api + ", " + kind_name(group.kind) + ") " + words.fate + ": " + cause_name(group.cause) +
@@ -194,7 +194,7 @@ void SarifResults::append_leak(const Report& report, const Group& group, std::op
   result.member("message", {{"text", text}});
   result.stack("allocated", *group.stack);
   for (const Evidence& evidence : group.evidence) relate_evidence(evidence, &result);
-  result.member("partialFingerprints", {{"culprit/v1", group.id}});
+  result.member("partialFingerprints", {{"culprit/v1", name}});
   if (group.comparison == Comparison::kNew) result.member("baselineState", "new");
   if (group.comparison == Comparison::kGrown) result.member("baselineState", "updated");
   if (group.comparison == Comparison::kKnown) result.member("baselineState", "unchanged");

@@ -29,7 +29,8 @@ class SarifResults {
   SarifResults();
 
   // Append an object. `invocation`: the process's place among several invocations of the run; empty: a single one.
-  void append_leak(const Report& report, const Group& group, std::optional<std::size_t> invocation, std::string* out);
+  void append_leak(const Report& report, const Group& group, const std::string& name,
+                   std::optional<std::size_t> invocation, std::string* out);
   void append_error(const Report& report, const ErrorGroup& error, std::optional<std::size_t> invocation,
                     std::string* out);
 

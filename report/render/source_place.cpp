@@ -2,25 +2,26 @@
 
 #include <filesystem>
 
-#include "report/model/frame_rules.h"
 #include "report/model/frames.h"
+#include "report/model/program_frames.h"
 
 namespace culprit::report {
 
 const Frame* place_of(const ResolvedStack* stack) {
   if (stack == nullptr || stack->frames.empty()) return nullptr;
-  if (stack->caller != nullptr && !stack->caller->file.empty()) return stack->caller;
+  const Frame* named = naming_frame(*stack);
+  if (named != nullptr && !named->file.empty()) return named;
   for (const Frame* frame : stack->frames) {
-    if (!frame->file.empty() && !is_system_code(*frame)) return frame;
+    if (!frame->file.empty() && is_program_frame(*frame)) return frame;
   }
-  return stack->caller != nullptr ? stack->caller : stack->frames.front();
+  return named != nullptr ? named : stack->frames.front();
 }
 
 const Frame* place_below(const std::vector<std::string>& folders, const ResolvedStack* stack) {
   const Frame* place = place_of(stack);
   if (place == nullptr) return nullptr;
   for (const Frame* frame : stack->frames) {
-    if (frame->file.empty() || frame->line == 0 || is_system_code(*frame)) continue;
+    if (frame->file.empty() || frame->line == 0 || !is_program_frame(*frame)) continue;
     if (path_below(folders, frame->file).front() != '/') return frame;
   }
   return place;

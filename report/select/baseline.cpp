@@ -2,14 +2,20 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <tuple>
 
 #include "report/base/json_input.h"
 #include "report/base/output_file.h"
 #include "report/base/printable.h"
 #include "report/cuda/kinds.h"
+#include "report/judge/fingerprint.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
+#include "report/select/renewed_baseline.h"
 
 namespace culprit::report {
 namespace {
@@ -40,14 +46,21 @@ bool is_id(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-std::string where(const Group& group) {
-  const Frame* frame = group.stack->caller;
-  if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
-  return place_without_line(frame);
+// As culprit named a place while its ids were of the first rule.
+std::string place_by_first_rule(const Frame* frame) {
+  return frame != nullptr && frame->python ? frame->function : place_without_line(frame);
 }
 
 std::string quoted(const std::string& text) {
   return with_escapes(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string lost_text(const std::string& id, const BaselineLeak& leak) {
+  const std::string what = id + " (" + leak.api + ", " + leak.kind + ", " + leak.where + ")";
+  const std::string why = leak.old_id ? " has an id of an older culprit, and no leak of this run is known by its place"
+                                      : " leaked nothing in this run";
+  return printable(what + why + ", so it is left out" +
+                   (leak.comment.empty() ? "" : " with its comment \"" + leak.comment + "\""));
 }
 
 std::string text_of(const Baseline& baseline) {
@@ -60,7 +73,8 @@ std::string text_of(const Baseline& baseline) {
     text += "  {\"id\": " + quoted(id) + ", \"bytes\": " + std::to_string(leak.bytes) +
             ", \"count\": " + std::to_string(leak.count) + ", \"kind\": " + quoted(leak.kind) +
             ", \"cause\": " + quoted(leak.cause) + ", \"api\": " + quoted(leak.api) +
-            ", \"where\": " + quoted(leak.where) + ", \"comment\": " + quoted(leak.comment) + "}";
+            ", \"where\": " + quoted(leak.where) + (leak.old_id ? "" : ", \"id_rule\": " + std::to_string(kIdRule)) +
+            ", \"comment\": " + quoted(leak.comment) + "}";
   }
   return text + (first ? "]}\n" : "\n ]}\n");
 }
@@ -69,9 +83,43 @@ std::string text_of(const Baseline& baseline) {
 
 std::string place_without_line(const Frame* frame) {
   if (frame == nullptr) return "(stack not recorded)";
-  const std::string module = frame->module != nullptr ? frame->module->name : "";
+  const std::string module = frame->python              ? std::string(base_name(frame->file))
+                             : frame->module != nullptr ? frame->module->name
+                                                        : "";
   if (frame->function.empty()) return module;
   return module.empty() ? frame->function : frame->function + " in " + module;
+}
+
+void set_place(const ResolvedStack& stack, const std::string& api, BaselineLeak* leak) {
+  const Frame* innermost = stack.frames.empty() ? nullptr : stack.frames.front();
+  const Frame* caller = stack.caller != nullptr ? stack.caller : innermost;
+  const std::string where = leak->old_id ? place_by_first_rule(caller) : place_without_line(naming_frame(stack));
+  // Groups with one id may differ in these: the text must not depend on the order of the groups.
+  if (leak->known_by.empty() || std::tie(where, api) < std::tie(leak->where, leak->api)) {
+    leak->where = where;
+    leak->api = api;
+  }
+  leak->known_by.emplace(where, api);
+  // A baseline named the caller, and `culprit diff` of JSON reports the innermost frame.
+  leak->known_by.emplace(place_by_first_rule(caller), api);
+  leak->known_by.emplace(place_by_first_rule(innermost), api);
+}
+
+void BaselineLeak::add(std::uint64_t more_bytes, std::uint64_t more_count, const std::string& its_cause) {
+  bytes += more_bytes;
+  count += more_count;
+  std::set<std::string> causes = {its_cause};
+  for (std::size_t begin = 0; begin < cause.size();) {
+    const std::size_t end = std::min(cause.find(", ", begin), cause.size());
+    causes.insert(cause.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  cause.clear();
+  for (const std::string& one : causes) cause += (cause.empty() ? "" : ", ") + one;
+}
+
+bool has_grown(const BaselineLeak& before, const BaselineLeak& now, const Growth& allowed) {
+  return has_grown(before.bytes, now.bytes, allowed) || (allowed.counts && has_grown(before.count, now.count, allowed));
 }
 
 Baseline read_baseline(const std::string& path) {
@@ -96,6 +144,9 @@ Baseline read_baseline(const std::string& path) {
     leak.api = text_of(one, "api", path);
     leak.where = text_of(one, "where", path);
     leak.comment = text_of(one, "comment", path);
+    leak.old_id = !one.contains("id_rule");
+    if (!leak.old_id && number_of(one, "id_rule", path) != kIdRule)
+      refuse(path, "the id " + id + " is of a newer culprit (its \"id_rule\" is not " + std::to_string(kIdRule) + ")");
     if (!baseline.leaks.emplace(id, std::move(leak)).second) refuse(path, "no baseline: the id " + id + " comes twice");
   }
   return baseline;
@@ -107,58 +158,62 @@ Baseline baseline_of(const std::vector<Report>& reports, bool strict) {
     for (const Group& group : report.leaks) {
       if (!counts_as_leak(group, strict)) continue;
       BaselineLeak& leak = baseline.leaks[group.id];
-      leak.bytes += group.bytes;
-      leak.count += group.count;
+      leak.add(group.bytes, group.count, cause_name(group.cause));
       leak.kind = kind_name(group.kind);
-      leak.cause = cause_name(group.cause);
-      leak.api = group.api;
-      leak.where = where(group);
+      set_place(*group.stack, group.api, &leak);
     }
   }
   return baseline;
 }
 
-void write_baseline(const std::string& path, Baseline baseline) {
+std::vector<std::string> write_baseline(const std::string& path, Baseline baseline) {
+  std::vector<std::string> lost;
   if (::access(path.c_str(), F_OK) == 0) {
-    const Baseline old = read_baseline(path);
+    Baseline old = read_baseline(path);
     baseline.comment = old.comment;
-    for (auto& [id, leak] : baseline.leaks) {
-      const auto known = old.leaks.find(id);
-      if (known != old.leaks.end()) leak.comment = known->second.comment;
+    for (auto& [id, before] : renewed(std::move(old.leaks), baseline.leaks)) {
+      const auto now = baseline.leaks.find(id);
+      if (now != baseline.leaks.end()) {
+        now->second.comment = before.comment;
+      } else {
+        lost.push_back(lost_text(id, before));
+      }
     }
   }
   // The comments of the old one survive a full disk.
   OutputFile file(path);
   file.stream() << text_of(baseline);
   file.commit();
+  return lost;
 }
 
 void compare(const Baseline& baseline, const std::string& path, const Growth& allowed, bool strict,
              std::vector<Report>* reports) {
   const Baseline now = baseline_of(*reports, strict);
+  const BaselineLeaks known = renewed(baseline.leaks, now.leaks);
   for (Report& report : *reports) {
     report.baseline = BaselineResult();
     report.baseline->path = path;
+    std::set<std::string_view> counted;
     for (Group& group : report.leaks) {
       if (!counts_as_leak(group, strict)) continue;
-      const auto before = baseline.leaks.find(group.id);
-      if (before == baseline.leaks.end()) {
+      const std::uint64_t one = counted.insert(group.id).second ? 1 : 0;
+      const auto before = known.find(group.id);
+      if (before == known.end()) {
         group.comparison = Comparison::kNew;
-        ++report.baseline->added;
+        report.baseline->added += one;
         continue;
       }
       group.baseline_bytes = before->second.bytes;
-      if (has_grown(before->second.bytes, now.leaks.at(group.id).bytes, allowed)) {
-        group.comparison = Comparison::kGrown;
-        ++report.baseline->grown;
-      } else {
-        group.comparison = Comparison::kKnown;
-        ++report.baseline->known;
-      }
+      group.baseline_count = before->second.count;
+      group.baseline_comment = before->second.comment;
+      const bool grown = has_grown(before->second, now.leaks.at(group.id), allowed);
+      group.comparison = grown ? Comparison::kGrown : Comparison::kKnown;
+      (grown ? report.baseline->grown : report.baseline->known) += one;
     }
   }
   if (reports->empty()) return;
-  for (const auto& [id, leak] : baseline.leaks) {
+  for (const auto& [id, leak] : known) {
     if (now.leaks.count(id) == 0) reports->back().baseline->gone.push_back(id);
   }
 }

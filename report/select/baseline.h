@@ -6,7 +6,9 @@
 //      "leaks": [
 //       {"id": "16 hex digits", "bytes": 4096, "count": 1, "kind": "device", "cause": "never-freed", "api":
 //       "cudaMalloc",
-//        "where": "Solver::step in train", "comment": "text that is kept"}, ...]}
+//        "where": "Solver::step in train", "id_rule": 2, "comment": "text that is kept"}, ...]}
+//
+// An entry without "id_rule" is of a culprit that made ids by another rule; renewed() finds its leak.
 //
 // One line per leak, sorted by id, without line numbers and addresses, so that an edit of the program changes few
 // lines.
@@ -14,7 +16,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/base/byte_size.h"
@@ -25,24 +29,41 @@ namespace culprit::report {
 enum class Comparison;
 struct Frame;
 struct Report;
+struct ResolvedStack;
 
+// All groups with one id, of all processes.
 struct BaselineLeak {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   std::string kind;
-  std::string cause;
+  std::string cause;  // several: "held, never-freed"
   std::string api;
   std::string where;
   std::string comment;
+  bool old_id = false;  // of an older rule
+  // Pairs of `where` and `api` by which an entry with an old id may know this leak. Empty in a file's entries.
+  std::set<std::pair<std::string, std::string>> known_by;
+
+  // Adds a group, or an entry of a report, with this id.
+  void add(std::uint64_t more_bytes, std::uint64_t more_count, const std::string& its_cause);
 };
+
+using BaselineLeaks = std::map<std::string, BaselineLeak>;  // by id
 
 struct Baseline {
   std::string comment;
-  std::map<std::string, BaselineLeak> leaks;  // by id
+  BaselineLeaks leaks;
 };
 
-// "Solver::step in train": without the line number, which changes with every edit above it. nullptr: not known.
+// "Solver::step in train", "step in train.py": without the line number, which changes with every edit above it.
+// nullptr: not known.
 std::string place_without_line(const Frame* frame);
+
+// Sets the place and the API of a leak, and what entries with old ids know it by.
+void set_place(const ResolvedStack& stack, const std::string& api, BaselineLeak* leak);
+
+// Whether the leak has grown beyond `allowed`: in bytes, or in number.
+bool has_grown(const BaselineLeak& before, const BaselineLeak& now, const Growth& allowed);
 
 // Reads the file at `path`. Throws FileError when it cannot be read or is not a baseline.
 Baseline read_baseline(const std::string& path);
@@ -51,9 +72,10 @@ Baseline read_baseline(const std::string& path);
 // memory is included only when `strict`.
 Baseline baseline_of(const std::vector<Report>& reports, bool strict);
 
-// Writes `baseline` to `path` and keeps the comments of a baseline that is already there. Throws FileError when the
-// file cannot be written, or when `path` holds something other than a baseline, which is left as it is.
-void write_baseline(const std::string& path, Baseline baseline);
+// Writes `baseline` to `path` and keeps the comments of a baseline that is already there. Returns a sentence for each
+// entry of that one which `baseline` has no leak for. Throws FileError when the file cannot be written, or when `path`
+// holds something other than a baseline, which is left as it is.
+std::vector<std::string> write_baseline(const std::string& path, Baseline baseline);
 
 // Sets in each leak of the reports how it compares with `baseline`, and in each report how many leaks are new, grown
 // and known. The last report lists the ids that are gone. `path` is only for display.

@@ -1,6 +1,9 @@
 #include "report/select/diff.h"
 
 #include <algorithm>
+#include <tuple>
+
+#include "report/select/renewed_baseline.h"
 
 namespace culprit::report {
 namespace {
@@ -10,13 +13,27 @@ std::uint64_t bytes_of(const ListedLeak* listed) { return listed == nullptr ? 0 
 Change change_of(const ListedLeak* before, const ListedLeak* now, const Growth& allowed) {
   if (before == nullptr) return Change::kNew;
   if (now == nullptr) return Change::kGone;
-  const BaselineLeak& old_leak = before->leak;
-  const BaselineLeak& new_leak = now->leak;
-  if (new_leak.bytes < old_leak.bytes) return Change::kShrunk;
-  if (new_leak.bytes > old_leak.bytes)
-    return has_grown(old_leak.bytes, new_leak.bytes, allowed) ? Change::kGrown : Change::kSame;
-  if (new_leak.count == old_leak.count) return Change::kSame;
-  return new_leak.count > old_leak.count ? Change::kGrown : Change::kShrunk;
+  if (has_grown(before->leak, now->leak, allowed)) return Change::kGrown;
+  const auto amount = [](const BaselineLeak& leak) { return std::tie(leak.bytes, leak.count); };
+  return amount(now->leak) < amount(before->leak) ? Change::kShrunk : Change::kSame;
+}
+
+BaselineLeaks leaks_of(const LeakList& list) {
+  BaselineLeaks leaks;
+  for (const auto& [id, listed] : list.leaks) leaks[id] = listed.leak;
+  return leaks;
+}
+
+// Gives the leaks with ids of an older rule those of the other list.
+void renew(const LeakList& by, LeakList* list) {
+  std::map<std::string, std::vector<std::string>> sources;
+  std::map<std::string, ListedLeak> leaks;
+  for (auto& [id, leak] : renewed(leaks_of(*list), leaks_of(by), &sources)) {
+    const auto source = sources.find(id);
+    const auto old = list->leaks.find(source == sources.end() ? id : source->second.front());
+    leaks[id] = {std::move(leak), old == list->leaks.end() ? std::vector<const Frame*>() : old->second.frames};
+  }
+  list->leaks = std::move(leaks);
 }
 
 }  // namespace
@@ -29,6 +46,8 @@ Diff diff_of(LeakList before, LeakList now, const Growth& allowed) {
   Diff diff;
   diff.before = std::move(before);
   diff.now = std::move(now);
+  renew(diff.now, &diff.before);
+  renew(diff.before, &diff.now);
   auto add = [&](const std::string& id, const ListedLeak* old_leak, const ListedLeak* new_leak) {
     const Change change = change_of(old_leak, new_leak, allowed);
     diff.entries[static_cast<std::size_t>(change)].push_back({id, change, old_leak, new_leak});

@@ -36,7 +36,8 @@ struct Diff {
   const std::vector<DiffEntry>& with(Change change) const { return entries[static_cast<std::size_t>(change)]; }
 };
 
-// Compares by id; leaks of equal size are compared by their count. Growth within `allowed` counts as no change.
+// Compares by id, bytes and count. Growth within `allowed` counts as no change. Where only one of the lists has ids of
+// an older rule, these leaks are found by their place: renewed().
 Diff diff_of(LeakList before, LeakList now, const Growth& allowed);
 
 // "new", "grown", "shrunk", "gone", "unchanged": the names in the JSON diff.

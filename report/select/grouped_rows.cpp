@@ -7,6 +7,7 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 
@@ -34,8 +35,18 @@ std::string place_text(const Group& group) {
 }
 
 std::string library_text(const ResolvedStack& stack) {
-  const Frame* caller = stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
-  return caller != nullptr && caller->module != nullptr ? printable(caller->module->name) : "(not recorded)";
+  const Frame* named = naming_frame(stack);
+  const std::string library = named != nullptr ? library_name(*named) : "";
+  return library.empty() ? "(not recorded)" : printable(library);
+}
+
+// Groups may share an id: two calls in one function, one call on two devices.
+std::string key_of_stack(const Group& group) {
+  std::string key =
+      group.id + ' ' + (group.device ? std::to_string(*group.device) : "-") + ' ' + cause_name(group.cause);
+  for (const Frame* frame : group.stack->frames)
+    key += ' ' + std::to_string(frame->python ? frame->line : frame->offset);
+  return key;
 }
 
 std::string key_of(const Group& group, const std::string& by) {
@@ -91,7 +102,7 @@ std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by
   for (const Group& group : report.leaks) {
     if (!counts_as_leak(group, strict)) continue;
     if (by == "stack") {
-      rows.push_back({group.id, printable(group.api) + "  " + place_text(group), {}});
+      rows.push_back({key_of_stack(group), printable(group.api) + "  " + place_text(group), {}});
       rows.back().total.add(group);
     } else if (by == "mark") {
       add_by_mark(group, &totals);

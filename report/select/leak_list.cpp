@@ -10,11 +10,13 @@
 
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
+#include "report/judge/fingerprint.h"
 #include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
 #include "report/merge/run_knowledge.h"
 #include "report/model/not_recorded.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 
@@ -79,18 +81,18 @@ void read_leaks(const Json& report, bool strict, ReadFrames* frames, LeakList* l
   for (const Json& reason : summary.value("not_known", Json::array())) list->not_known.push_back(reason);
   if (list->not_known.empty() && !summary.value("complete", true))
     list->not_known.emplace_back("the recording was not complete");
+  const bool old_ids = report.value("id_rule", std::uint64_t{1}) != kIdRule;
   for (const Json& one : report.at("leaks")) {
     const std::string cause = one.at("cause");
     if (cause == cause_name(Cause::kCached) && !strict) continue;
     ListedLeak& listed = list->leaks[one.at("id").get<std::string>()];
-    listed.leak.bytes += one.at("bytes").get<std::uint64_t>();
-    listed.leak.count += one.at("count").get<std::uint64_t>();
-    listed.leak.cause = cause;
+    listed.leak.add(one.at("bytes").get<std::uint64_t>(), one.at("count").get<std::uint64_t>(), cause);
     listed.leak.kind = one.at("kind");
-    listed.leak.api = one.at("api");
-    if (!listed.frames.empty()) continue;
-    for (const Json& frame : one.at("stack")) listed.frames.push_back(read_frame(frame, frames));
-    listed.leak.where = place_without_line(listed.frames.empty() ? nullptr : listed.frames.front());
+    listed.leak.old_id = old_ids;
+    ResolvedStack stack;
+    for (const Json& frame : one.at("stack")) stack.frames.push_back(read_frame(frame, frames));
+    set_place(stack, one.at("api"), &listed.leak);
+    if (listed.frames.empty()) listed.frames = std::move(stack.frames);
   }
 }
 
@@ -119,7 +121,10 @@ LeakList list_of_baseline(const std::string& path) {
   LeakList list;
   list.path = path;
   list.source = "baseline";
-  for (auto& [id, leak] : read_baseline(path).leaks) list.leaks[id].leak = leak;
+  for (auto& [id, leak] : read_baseline(path).leaks) {
+    list.leaks[id].leak = leak;
+    list.leaks[id].leak.known_by = {{leak.where, leak.api}};
+  }
   return list;
 }
 

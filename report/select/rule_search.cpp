@@ -124,14 +124,14 @@ std::uint32_t RuleSearch::find_id(const std::string& id, std::uint64_t bytes) co
   return at == ids_.end() ? kNone : find(at->second, bytes);
 }
 
-std::optional<std::uint32_t> RuleSearch::first(const Group& group, bool with_causes) {
-  std::uint32_t best = find(rules_of_name(Suppresses::kKind, kind_name(group.kind)), group.bytes);
-  if (with_causes) best = std::min(best, find(rules_of_name(Suppresses::kCause, cause_name(group.cause)), group.bytes));
-  if (!ids_.empty()) best = std::min(best, find_id(group.id, group.bytes));
+std::optional<std::uint32_t> RuleSearch::first(const Group& group, std::uint64_t bytes, bool with_causes) {
+  std::uint32_t best = find(rules_of_name(Suppresses::kKind, kind_name(group.kind)), bytes);
+  if (with_causes) best = std::min(best, find(rules_of_name(Suppresses::kCause, cause_name(group.cause)), bytes));
+  if (!ids_.empty()) best = std::min(best, find_id(group.id, bytes));
   if (with_lines_) best = std::min(best, find_id(id_and_lines(group), group.bytes));
   if (!numbers_.empty()) {
     for (const Frame* frame : group.stack->frames) {
-      for (const Rules* rules : rules_of_frame(*frame)) best = std::min(best, find(*rules, group.bytes));
+      for (const Rules* rules : rules_of_frame(*frame)) best = std::min(best, find(*rules, bytes));
     }
   }
   if (best == kNone) return {};

@@ -34,9 +34,10 @@ class RuleSearch {
  public:
   explicit RuleSearch(const std::vector<const SuppressionRule*>& rules);
 
-  // The number of the first rule that hides the group; empty: none does. `with_causes`: rules of causes count, too.
+  // The number of the first rule that hides the group; empty: none does. `bytes`: of all groups of its leak, which
+  // max-bytes limits. `with_causes`: rules of causes count, too.
   // Throws FileError when the patterns take too long, or too much memory, with the texts of these reports.
-  std::optional<std::uint32_t> first(const Group& group, bool with_causes);
+  std::optional<std::uint32_t> first(const Group& group, std::uint64_t bytes, bool with_causes);
 
  private:
   // Of the rules that match something those that may be the first one for a group, depending on its bytes: each hides

@@ -112,7 +112,8 @@ bool Selection::write(bool strict, const std::vector<Report>& reports) const {
     log::error(path + ": was not replaced, because not everything was recorded");
     return false;
   }
-  write_baseline(path, baseline_of(reports, strict));
+  for (const std::string& sentence : write_baseline(path, baseline_of(reports, strict)))
+    log::note(path + ": " + sentence);
   return true;
 }
 

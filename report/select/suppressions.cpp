@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <unordered_map>
 
 #include "report/base/byte_size.h"
 #include "report/base/file_error.h"
@@ -142,9 +143,11 @@ void Suppressions::apply(Report* report) {
   for (std::vector<Group>* groups : {&report->leaks, &report->library, &report->resources}) {
     // Resources have no displayed cause.
     const bool memory = groups != &report->resources;
+    std::unordered_map<std::string, std::uint64_t> bytes;
+    for (const Group& group : *groups) bytes[group.id] += group.bytes;
     auto kept = groups->begin();
     for (Group& group : *groups) {
-      const std::optional<std::uint32_t> rule = search.first(group, memory);
+      const std::optional<std::uint32_t> rule = search.first(group, bytes.at(group.id), memory);
       if (rule) {
         rules_[*rule].used = true;
         hidden[*rule].add(group);

@@ -7,7 +7,8 @@
 //     kind:event                   everything of that kind
 //     id:439b5d30badcd044          the leak with that id
 //     id:439b5d30badcd044/1c0ffee2 the same, of the lines that the last digits stand for
-//     max-bytes:64K                the line above hides a leak only as long as it has no more than that
+//     max-bytes:64K                the line above hides a leak only as long as it has no more than that, with all
+//                                  entries of its id; below id:ID/LINES this entry alone
 //
 // A pattern matches anywhere in the name; `*` stands for any text, `^` and `$` tie it to the beginning and the end.
 #pragma once

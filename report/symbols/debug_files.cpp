@@ -4,6 +4,7 @@
 #include <elfutils/libdwelf.h>
 #include <gelf.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "report/base/input_file.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
+#include "report/symbols/debug_downloads.h"
 #include "report/symbols/elf_limits.h"
 
 namespace culprit::report {
@@ -88,8 +90,16 @@ int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwa
       link_file != nullptr && link_file[0] != '\0' ? link_file : program.substr(program.rfind('/') + 1) + ".debug";
   if (!all_are_harmless(search_path_text, program, link) || !link_is_harmless(search_path_text, build_id_link(module)))
     return -1;
+  const DebugDownload download(program);
   const int fd =
       ::dwfl_standard_find_debuginfo(module, user_data, name, base, file_name, link_file, link_crc, debug_file_name);
+  // A server chose the content of a downloaded file.
+  const std::string problem = fd >= 0 && has_debug_servers() ? problem_of_elf(fd) : "";
+  if (!problem.empty()) {
+    log::trace("the debug file of " + program + " is not used: " + problem);
+    ::close(fd);
+    return -1;
+  }
   if (fd < 0) log::trace("no separate debug file of " + program + ": " + link + " is in none of " + search_path_text);
   return fd;
 }

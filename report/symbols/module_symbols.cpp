@@ -12,6 +12,7 @@
 #include "report/base/input_file.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
+#include "report/symbols/debug_downloads.h"
 #include "report/symbols/debug_files.h"
 #include "report/symbols/demangle.h"
 #include "report/symbols/elf_limits.h"
@@ -119,6 +120,7 @@ ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uin
     ::close(fd);
     return ModuleState::kUnreadable;
   }
+  limit_downloads(dwfl_, options.progress);
   dwfl_report_begin(dwfl_);
   // Base 0 with p_vaddr added: libdwfl then uses the file's own addresses, as the dump does.
   module_ = dwfl_report_elf(dwfl_, path.c_str(), path.c_str(), fd, 0, true);
@@ -263,10 +265,12 @@ std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
   // Beyond the limit only the function itself remains, without its file.
   location_bytes_allowed_ += kLocationsForEachAddress;
   std::uint64_t bytes = 0;
-  for (const CodeLocation& one : result) bytes += sizeof(one) + one.function.size() + one.file.size();
+  for (const CodeLocation& one : result)
+    bytes += sizeof(one) + one.function.size() + one.file.size() + one.symbol.size();
   if (location_bytes_ + bytes > location_bytes_allowed_ && !result.empty()) {
     result.erase(result.begin(), std::prev(result.end()));
     result.back().file.clear();
+    result.back().symbol.clear();
     result.back().function.resize(std::min<std::size_t>(result.back().function.size(), kLocationsForEachAddress / 4));
     return result;
   }
@@ -306,11 +310,13 @@ std::vector<CodeLocation> ModuleFile::locations_at(std::uint64_t address) {
       result.push_back(location);
     }
     // GCC gives functions of unnamed namespaces and lambdas no linkage name; the symbol table has one.
-    if (!complete_name) {
-      const Symbol* symbol = find_symbol(address);
-      if (symbol != nullptr && address < symbol->end && std::strncmp(symbol->name, "_Z", 2) == 0) {
-        result.back().function = function_name(symbol->name);
-      }
+    const Symbol* symbol = result.empty() || result.back().function.empty() ? nullptr : find_symbol(address);
+    if (symbol != nullptr && address < symbol->end) {
+      const bool mangled = std::strncmp(symbol->name, "_Z", 2) == 0;
+      if (mangled && !complete_name) result.back().function = function_name(symbol->name);
+      // "MAIN__" and "inner.0" of Fortran and of C's nested functions, and aliases.
+      if (!mangled) result.back().symbol = function_name(symbol->name);
+      if (result.back().symbol == result.back().function) result.back().symbol.clear();
     }
   }
   if (result.empty()) result.emplace_back();

@@ -17,6 +17,7 @@
 #include "report/base/parallel.h"
 #include "report/base/words.h"
 #include "report/symbols/data_symbols.h"
+#include "report/symbols/debug_downloads.h"
 #include "report/symbols/module_symbols.h"
 #include "report/symbols/own_unwinder.h"
 
@@ -49,7 +50,7 @@ std::string look_up_module(ModuleSymbols& module, const SymbolOptions& options) 
   module.locations.assign(module.addresses.size(), {});
   module.variable_of.assign(module.data.size(), ModuleSymbols::kNoVariable);
   const std::string path = options.sysroot + module.path;
-  if (options.progress) options.progress(path);
+  if (options.progress) options.progress("reading symbols of " + path);
   module.state = ModuleState::kUnreadable;
   ModuleFile file;
   module.state = file.open(path, module.build_id, options);
@@ -171,6 +172,7 @@ void look_up_symbols(std::vector<ModuleSymbols>& modules, const SymbolOptions& o
   std::stable_sort(queue.begin(), queue.end(),
                    [](const Sharers& left, const Sharers& right) { return left.addresses > right.addresses; });
 
+  const DebugDownloads downloads(options.download_seconds);
   std::atomic<std::size_t> next{0};
   auto work = [&] {
     for (std::size_t i = next++; i < queue.size(); i = next++) look_up_file(queue[i], options);

@@ -22,6 +22,7 @@ struct CodeLocation {
   bool inlined = false;      // this function was inlined into the next one
   bool approximate = false;  // `function` is only the nearest symbol before the address, which lies outside of it
   std::uint64_t symbol_offset = 0;  // address minus start of the function; 0 for inlined ones
+  std::string symbol;  // the function by the symbol table, where the debug information has another name for it
 };
 
 // A variable of a module's data.
@@ -50,7 +51,10 @@ struct SymbolOptions {
   std::string sysroot;                                    // prefix of every path
   std::vector<std::string> debug_dirs;                    // searched for separate debug files before /usr/lib/debug
   unsigned threads = 0;                                   // 0: as many as there are processors
-  std::function<void(const std::string& path)> progress;  // called before a module is read, from any thread
+  std::function<void(const std::string& what)> progress;  // called with the current step, from any thread
+  // How long debug information may be downloaded from the servers of DEBUGINFOD_URLS, all files together; 0: not at
+  // all.
+  unsigned download_seconds = 30;
 };
 
 // How the report builder gets symbols: fills in the results of all modules. Tests replace it.

@@ -160,7 +160,7 @@ class History:
         before = self.accepted(name)
         lines = []
         for leak in sorted(leaks, key=lambda leak: leak["id"]):
-            kept = {key: value for key, value in leak.items() if key != "state"}
+            kept = {key: value for key, value in leak.items() if key not in ("state", "was")}
             kept["comment"] = before.get(leak["id"], {}).get("comment") or leak.get("comment", "")
             lines.append("  " + json.dumps(kept))
         path = self.baseline(name)

@@ -159,15 +159,11 @@ def run_limited(command, timeout):
         return status, output.read().decode("utf-8", "replace").splitlines()[-20:]
 
 
-def states_of(report):
-    """'new', 'grown' or 'known' by id; of a leak of several processes the worst."""
-    states = {}
-    order = ("new", "grown", "known")
-    for process in report.get("reports", [report]):
-        for leak in process.get("leaks", []):
-            state = leak.get("baseline", {}).get("state", "known")
-            states[leak["id"]] = min(states.get(leak["id"], "known"), state, key=order.index)
-    return states
+def compared(report):
+    """By id, how the leaks compare with the baseline: 'state' (new, grown or known), and what it has of the leak. The
+    entries of one leak all have the same."""
+    return {leak["id"]: leak["baseline"] for process in report.get("reports", [report])
+            for leak in process.get("leaks", []) if "baseline" in leak}
 
 
 def counts_of(report, states):
@@ -247,9 +243,14 @@ class Runner:
                     listed = json.load(file)["leaks"]
             except (OSError, ValueError, KeyError, TypeError):
                 return nothing, gate, problem if gate not in (0, 1) else "there is no report"
-        states = states_of(found)
+        before = compared(found)
+        states = {leak: one["state"] for leak, one in before.items()}
         for leak in listed:
-            leak["state"] = states.get(leak["id"], "known")
+            known = before.get(leak["id"], {})
+            leak["state"] = known.get("state", "known")
+            leak["comment"] = known.get("comment", "")
+            if leak["state"] == "grown":
+                leak["was"] = {"bytes": known["bytes"], "count": known["count"]}
         processes = found.get("reports", [found])
         sentences = [sentence for process in processes for sentence in process["summary"]["not_known"]]
         if gate == 4 and sentences and not said_in(output):

@@ -23,7 +23,9 @@ culprit.nightDay = (date) => d3.utcFormat("%-d %b %Y")(new Date(date));
     const state = (leak) => {
       if (leak.state === "new") return el("span", { class: "verdict red" }, "new");
       if (leak.state === "grown")
-        return el("span", { class: "verdict red" }, "grown" + (leak.was ? " from " + culprit.bytes(leak.was) : ""));
+        return el("span", { class: "verdict red" }, "grown" +
+          (leak.was ? " from " + culprit.bytes(leak.was) : "") +
+          (leak.was_count ? " in " + culprit.number(leak.was_count) + "×" : ""));
       return "accepted";
     };
     const rest = command.groups - command.leaks.length;

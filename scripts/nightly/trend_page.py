@@ -66,6 +66,13 @@ def address(path):
     return urllib.parse.quote(path) if path else None
 
 
+def is_same(one, other):
+    """Whether these are one leak. Those of older versions, whose ids follow another rule, are known by their place."""
+    if ("id_rule" in one) == ("id_rule" in other):
+        return one["id"] == other["id"]
+    return all(one.get(key) == other.get(key) for key in ("where", "api", "kind"))
+
+
 def since(leak, nights):
     """The date of the first of the last nights that had this leak without interruption. `nights`: (date, result or
     None) of the command, the newest last. Nights of which nothing is known interrupt nothing."""
@@ -73,7 +80,7 @@ def since(leak, nights):
     for date, result in reversed(nights):
         if result is None or result.get("unknown"):
             continue
-        if all(one["id"] != leak["id"] for one in result["leaks"]):
+        if not any(is_same(one, leak) for one in result["leaks"]):
             break
         first = date
     return first
@@ -101,9 +108,11 @@ def command_data(name, history, nights, with_files):
     leaks = []
     for leak in last["leaks"]:
         state = leak.get("state", "known")
+        # An older version kept what the leak had among the accepted leaks alone.
+        was = leak.get("was") or accepted.get(leak["id"], {}) if state == "grown" else {}
         leaks.append({**{key: leak[key] for key in ("id", "bytes", "count", "api", "where", "cause")}, "state": state,
                       "since": since(leak, results),
-                      "was": accepted.get(leak["id"], {}).get("bytes") if state == "grown" else None})
+                      "was": was.get("bytes"), "was_count": was.get("count")})
     leaks.sort(key=lambda leak: (leak["state"] == "known", -leak["bytes"], leak["id"]))
 
     def point(date, result):

@@ -97,6 +97,42 @@ class Nightly(unittest.TestCase):
         self.accept()
         self.assertEqual(self.night(None).returncode, 0)
 
+    def test_leaks_that_an_older_version_accepted_stay_accepted(self):
+        command = f"main: {subject('driver_leak_one')}; {subject('leak_one')} >/dev/null; true\n"
+        self.night(command)
+        self.accept()
+        accepted = self.folder / "history" / "accepted" / "main.json"
+        baseline = json.loads(accepted.read_text())
+        self.assertEqual(len(baseline["leaks"]), 2)
+        ids = [leak["id"] for leak in baseline["leaks"]]
+        night = next((self.folder / "history").glob("*.json"))
+        old = json.loads(night.read_text())
+        # Its ids follow another rule, and its entries do not name the rule.
+        for leaks in (baseline["leaks"], old["commands"][0]["leaks"]):
+            for leak in leaks:
+                self.assertEqual(leak.pop("id_rule"), 2)
+                leak["id"] = leak["id"][::-1]
+        for number, leak in enumerate(baseline["leaks"]):
+            leak["comment"] = f"comment {number}"
+        accepted.write_text(json.dumps(baseline))
+        night.write_text(json.dumps(old))
+        done = self.night(None)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual([leak["id"] for leak in self.last()["leaks"]], ids)
+        self.assertEqual({leak["since"] for leak in self.page()["commands"][0]["leaks"]}, {old["date"]})
+        # One leak that grew is accepted beside the entries of the older version.
+        grown = self.night(command.replace("; true", f"; {subject('driver_leak_one')}; true"))
+        self.assertEqual(self.last()["reasons"], ["1 grown"], grown.stdout)
+        self.assertEqual(self.page()["commands"][0]["leaks"][0]["was"], 11001)
+        leak = next(one["id"] for one in self.last()["leaks"] if one["state"] == "grown")
+        self.assertEqual(self.accept("--leak", leak).returncode, 0)
+        self.assertEqual(self.night(None).returncode, 0, self.last())
+        self.accept()
+        self.assertEqual([(one["id"], one["id_rule"]) for one in json.loads(accepted.read_text())["leaks"]],
+                         [(one, 2) for one in ids])
+        self.assertEqual({one["comment"] for one in json.loads(accepted.read_text())["leaks"]},
+                         {"comment 0", "comment 1"})
+
     def test_each_night_keeps_its_page_and_dumps(self):
         self.night(f"one: {subject('driver_leak_one')}\n")
         self.night(None)

@@ -74,7 +74,8 @@ culprit.detail = (function () {
           "“" + name.name + "” in " + culprit.plural(name.processes, "process", "processes") +
             (name.ended ? ", " + culprit.number(name.ended) + " ended" : "")).join(" · ")],
         ["Spread", one.spread && spread(model.report, one.spread)],
-        ["Baseline", one.baseline && one.baseline.state],
+        ["Baseline", one.baseline && one.baseline.state + (one.baseline.bytes === null ? "" :
+          ", " + culprit.bytes(one.baseline.bytes) + " in " + culprit.number(one.baseline.count) + " there")],
         ["Marks", one.marks && one.marks.slice(0, 6).map((share) =>
           [share.mark, share.range].filter(Boolean).join(" / ") + " " + culprit.bytes(share.bytes)).join(" · ")],
         ["Module", module && module +
@@ -82,7 +83,7 @@ culprit.detail = (function () {
         ["Handles", one.handles.length
           ? one.handles.slice(0, 4).join(", ") + (one.count > Math.min(4, one.handles.length) ? ", …" : "")
           : null],
-        ["Id", el("span", null, el("code", null, one.id), " ", culprit.copyLink(one.id))],
+        ["Id", el("span", null, el("code", null, one.id), " ", culprit.copyLink(one.anchor))],
       ]));
   }
 

@@ -9,7 +9,7 @@ culprit.DiffModel = class extends culprit.Frames {
     this.changes = data.changes.map((change, index) => {
       const was = change.old ? change.old.bytes : 0, now = change.new ? change.new.bytes : 0;
       return Object.assign(change, {
-        list: "changes", index, was, now, difference: now - was,
+        list: "changes", index, anchor: change.id, was, now, difference: now - was,
         bytes: Math.abs(now - was), // the length of the bar
         side: change.new || change.old,
         // Without a stack (in a baseline) only the name of the place is known.
@@ -123,7 +123,7 @@ culprit.ChangeTable = class extends culprit.Table {
         ["Call", one.api],
         ["Kind", one.kind],
         ["Comment", one.comment],
-        ["Id", el("span", null, el("code", null, one.id), " ", culprit.copyLink(one.id))],
+        ["Id", el("span", null, el("code", null, one.id), " ", culprit.copyLink(one.anchor))],
       ]));
   }
 };
@@ -164,7 +164,7 @@ culprit.views.diff = function (data) {
 
   culprit.focusKeys({ "/": "#leak-search", j: "tr.row .row-open" });
   culprit.followAddress((id) => {
-    const change = model.changes.find((one) => one.id === id);
+    const change = model.changes.find((one) => one.anchor === id);
     if (change) table.choose(change);
   });
 };

@@ -56,11 +56,11 @@ culprit.Model = class extends culprit.Frames {
     return "GPU " + group.device;
   }
 
-  // The library or program that allocated: the module of the group's naming frame.
+  // The library or program that allocated: that of the group's naming frame.
   static library(group) {
     if (group.library) return group.library;
     if (!group.where) return "(not recorded)";
-    return group.where.python ? "Python" : culprit.baseName(group.where.module) || "(unknown)";
+    return group.in || "(unknown)";
   }
 
   // A function that tells whether a group has all words of a search.
@@ -71,7 +71,7 @@ culprit.Model = class extends culprit.Frames {
   // The text that a search looks through besides the stack, in lower case. Made once for each group.
   text(group) {
     if (group.text === undefined) {
-      const parts = [group.id, group.api, group.kind, group.cause, culprit.Model.device(group), group.pool,
+      const parts = [group.anchor, group.api, group.kind, group.cause, culprit.Model.device(group), group.pool,
         group.library];
       for (const evidence of group.evidence || [])
         parts.push(evidence.exception, evidence.what, evidence.api, evidence.code_name, evidence.symbol);

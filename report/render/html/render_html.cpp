@@ -9,9 +9,11 @@
 #include "report/base/words.h"
 #include "report/causes/event.h"
 #include "report/judge/growing_graphs.h"
+#include "report/model/group_names.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/peak_use.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/html/html_page.h"
@@ -82,6 +84,7 @@ class PageData {
   // `most`: the size of the output of write(), except for some kilobytes.
   PageData(const Report& report, const RenderOptions& options, std::size_t most)
       : report_(report),
+        names_(report),
         options_(options),
         most_(most),
         sources_({options.sysroot, report.process.working_directory, options.source_dirs, is_of_this_machine(report)},
@@ -231,22 +234,29 @@ class PageData {
     one["hint"] = one["history"] = Json();
     one.erase("spread");
     one["counted"] = counts_as_leak(group, options_.strict);
-    const Frame* frame = group.stack->caller;
-    if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
+    const Frame* frame = naming_frame(*group.stack);
+    name(group, frame, &one);
     one["at"] = frame != nullptr ? Json(0) : Json();
     one["stack"] = frame != nullptr ? frames_.numbers_of({frame}) : Json::array();
     one["shortened"] = true;
     return one;
   }
 
+  // Its part of the page's address, and the library that lists name it by.
+  void name(const Group& group, const Frame* named, Json* one) const {
+    (*one)["anchor"] = names_.of(group);
+    (*one)["in"] = named != nullptr ? library_name(*named) : "";
+  }
+
   Json page_group(const Group& group) {
     Json one = group_json(group, words_of(report_, group.cause).may_be_freed, to_numbers_);
     one["counted"] = counts_as_leak(group, options_.strict);
     const std::vector<const Frame*>& frames = group.stack->frames;
-    const auto caller = std::find(frames.begin(), frames.end(), group.stack->caller);
-    one["at"] = caller == frames.end() ? Json() : Json(caller - frames.begin());
+    const auto named = std::find(frames.begin(), frames.end(), naming_frame(*group.stack));
+    name(group, named == frames.end() ? nullptr : *named, &one);
+    one["at"] = named == frames.end() ? Json() : Json(named - frames.begin());
     std::size_t shown = 0;
-    for (auto frame = caller; frame != frames.end() && shown < kFramesWithSource; ++frame, ++shown) want(*frame);
+    for (auto frame = named; frame != frames.end() && shown < kFramesWithSource; ++frame, ++shown) want(*frame);
     for (std::size_t i = 0; i < group.evidence.size(); ++i) {
       const Evidence& evidence = group.evidence[i];
       const std::string title = functions_of(evidence.type).title(evidence);
@@ -303,6 +313,7 @@ class PageData {
   }
 
   const Report& report_;
+  const GroupNames names_;
   const RenderOptions& options_;
   std::size_t most_;
   std::size_t written_ = 0;       // without what frames_ will write

@@ -109,16 +109,16 @@ culprit.views.report = function (data) {
       table.element);
   }
 
-  // "#7c1e0a44b2d9f310" opens that leak, in any process.
-  function follow(id) {
+  // "#7c1e0a44b2d9f310" opens the first leak with that id, in any process; "#7c1e0a44b2d9f310-2" the second one.
+  function follow(anchor) {
     const here = (report) =>
-      ["leaks", "library", "resources"].some((list) => report[list].some((group) => group.id === id));
+      ["leaks", "library", "resources"].some((list) => report[list].some((group) => group.anchor === anchor));
     if (!here(reports[shown])) {
       const other = reports.findIndex(here);
       if (other < 0) return;
       show(other);
     }
-    const group = model.all().find((one) => one.id === id);
+    const group = model.all().find((one) => one.anchor === anchor);
     if (group) table.choose(group);
   }
 

@@ -3,7 +3,7 @@
 "use strict";
 
 culprit.Table = class {
-  // `lists`: [{ name, title, items }]. An item has bytes, its `list` and `index` there, and an `id` for links to it.
+  // `lists`: [{ name, title, items }]. An item has bytes, its `list`, its `index` there, and for links an `anchor`.
   // `columns`: by name, in their order, { title, value, numeric }; the largest of the first come first.
   constructor(model, lists, columns, heading) {
     this.model = model;
@@ -191,8 +191,8 @@ culprit.Table = class {
   }
 
   row(one, at) {
-    const row = culprit.el("tr", { class: "row", id: one.id ? "leak-" + one.list + "-" + one.index : null,
-      "data-at": at, "data-id": one.id }, this.cells(one));
+    const row = culprit.el("tr", { class: "row", id: one.anchor ? "leak-" + one.list + "-" + one.index : null,
+      "data-at": at, "data-id": one.anchor }, this.cells(one));
     this.mark(row, this.open.has(one));
     return row;
   }
@@ -221,12 +221,12 @@ culprit.Table = class {
       this.open.delete(one);
       this.mark(row, false);
       if (row.nextSibling && row.nextSibling.classList.contains("detail")) row.nextSibling.remove();
-      if (one.id && location.hash === "#" + one.id) history.replaceState(null, "", " ");
+      if (one.anchor && location.hash === "#" + one.anchor) history.replaceState(null, "", " ");
     } else {
       this.open.add(one);
       this.mark(row, true);
       row.after(this.detailRow(one));
-      if (one.id) history.replaceState(null, "", "#" + one.id);
+      if (one.anchor) history.replaceState(null, "", "#" + one.anchor);
     }
   }
 

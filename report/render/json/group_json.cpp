@@ -92,7 +92,9 @@ Json group_json(const Group& group, bool may_be_freed, const StackToJson& stack_
   if (group.comparison != Comparison::kNone) {
     const bool known = group.comparison != Comparison::kNew;
     one["baseline"] = {{"state", comparison_name(group.comparison)},
-                       {"bytes", known ? Json(group.baseline_bytes) : Json()}};
+                       {"bytes", known ? Json(group.baseline_bytes) : Json()},
+                       {"count", known ? Json(group.baseline_count) : Json()},
+                       {"comment", group.baseline_comment}};
   }
   one["evidence"] = Json::array();
   for (const Evidence& evidence : group.evidence) one["evidence"].push_back(evidence_json(evidence, stack_to_json));

@@ -10,6 +10,7 @@
 
 #include "report/base/parallel.h"
 #include "report/base/printable.h"
+#include "report/judge/fingerprint.h"
 #include "report/model/memory_words.h"
 #include "report/model/report.h"
 #include "report/render/json/frame_texts.h"
@@ -127,6 +128,7 @@ class ReportWriter {
   void write() {
     out_ << "{\n";
     member("schema", "culprit.report/1");
+    member("id_rule", kIdRule);
     const Json head = report_head_json(report_);
     for (const auto& [key, value] : head.items()) member(key, value);
     groups("leaks", report_.leaks);

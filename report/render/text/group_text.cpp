@@ -77,7 +77,8 @@ void GroupText::print(const Group& group, std::size_t number) {
     cause += ", in a library";
   }
   if (group.comparison == Comparison::kNew) cause += ", NEW";
-  if (group.comparison == Comparison::kGrown) cause += ", GROWN from " + format_bytes(group.baseline_bytes);
+  if (group.comparison == Comparison::kGrown)
+    cause += ", GROWN from " + format_bytes(group.baseline_bytes) + " in " + std::to_string(group.baseline_count) + "x";
   out_ << "\n"
        << padded_to_width(std::to_string(number), 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count
        << "x  " << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group) << "   "

@@ -10,6 +10,7 @@
 #include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
 #include "report/model/pool.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/render/text/group_text.h"
 #include "report/render/text/palette.h"
@@ -153,8 +154,9 @@ class Sections {
   static const Frame* user_of_library(const ResolvedStack& stack) {
     const Frame* outside = nullptr;
     for (const Frame* frame : stack.frames) {
-      if (frame->python || (!frame->file.empty() && plumbing_name(*frame) == nullptr)) return frame;
-      if (outside == nullptr && stack.caller != nullptr && frame->module != stack.caller->module &&
+      if (!frame->file.empty() && (frame->python ? is_program_frame(*frame) : plumbing_name(*frame) == nullptr))
+        return frame;
+      if (outside == nullptr && !frame->python && stack.caller != nullptr && frame->module != stack.caller->module &&
           plumbing_name(*frame) == nullptr)
         outside = frame;
     }

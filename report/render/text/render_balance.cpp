@@ -8,6 +8,7 @@
 #include "report/judge/growing_graphs.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
 

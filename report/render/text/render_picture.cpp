@@ -10,6 +10,7 @@
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
 #include "report/model/peak_use.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/render_balance.h"

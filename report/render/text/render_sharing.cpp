@@ -4,6 +4,7 @@
 
 #include "report/base/words.h"
 #include "report/model/frame_text.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
 

@@ -9,10 +9,10 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
-#include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/select/render_options.h"
@@ -32,11 +32,10 @@ struct Survivors {
 std::vector<const Frame*> own_frames(const ResolvedStack& stack) {
   std::vector<const Frame*> own;
   for (const Frame* frame : stack.frames) {
-    const bool counts = stack.has_python ? frame->python : !frame->file.empty() && !is_system_code(*frame);
-    if (counts) own.push_back(frame);
+    const bool counts = stack.has_python ? frame->python : !frame->file.empty();
+    if (counts && is_program_frame(*frame)) own.push_back(frame);
   }
-  if (own.empty() && stack.caller != nullptr) own.push_back(stack.caller);
-  if (own.empty() && !stack.frames.empty()) own.push_back(stack.frames.front());
+  if (own.empty() && naming_frame(stack) != nullptr) own.push_back(naming_frame(stack));
   return own;
 }
 

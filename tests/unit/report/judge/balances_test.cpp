@@ -3,6 +3,7 @@
 #include <string>
 
 #include "report/judge/balances.h"
+#include "report/model/program_frames.h"
 #include "tests/catch.h"
 #include "tests/unit/report/fixture.h"
 

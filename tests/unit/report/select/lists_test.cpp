@@ -1,6 +1,7 @@
 // How much of a report is shown: the first ten groups, all of them, sorted, or one line for each cause, function, ...
 #include <sstream>
 
+#include "report/model/program_frames.h"
 #include "report/render/render_folded.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
