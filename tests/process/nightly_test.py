@@ -283,7 +283,7 @@ class Nightly(unittest.TestCase):
         history = self.folder / "history"
         history.mkdir()
         known = {"id": "c094f60f7b52ea78", "bytes": 1, "count": 1, "kind": "device", "cause": "never-freed",
-                 "api": "cuMemAlloc", "where": "leak_here", "comment": ""}
+                 "api": "cuMemAlloc", "where": "leak_here in driver_leak_one", "comment": ""}
         old = {"name": "main", "command": "x", "exit_code": 3, "seconds": 1, "output": [], "leaks": [known], "new": 0,
                "grown": 0, "gone": 0, "processes": 1, "leaked_bytes": 1, "leaked_allocations": 1, "cached_bytes": 0,
                "errors": 0}
