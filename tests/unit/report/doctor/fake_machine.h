@@ -41,6 +41,7 @@ struct FakeProcess {
   std::string cgroup = "0::/user.slice\n";
   std::uint64_t start_ticks = 100;
   unsigned long flags = 0;
+  std::uint32_t own_number = 0;  // in a PID namespace of its own; 0: it has none
 };
 
 inline FakeProcess cuda_process(std::uint32_t pid, const std::string& name, unsigned gpu = 0) {
@@ -100,7 +101,9 @@ class FakeMachine {
   void add(const FakeProcess& process) const {
     const std::string folder = proc() + "/" + std::to_string(process.pid);
     write(folder + "/stat", stat_line(process.pid, process));
-    write(folder + "/status", "Name:\t" + process.name + "\nUid:\t0\t0\t0\t0\n");
+    std::string numbers = std::to_string(process.pid);
+    if (process.own_number != 0) numbers += "\t" + std::to_string(process.own_number);
+    write(folder + "/status", "Name:\t" + process.name + "\nUid:\t0\t0\t0\t0\nNSpid:\t" + numbers + "\n");
     write(folder + "/cgroup", process.cgroup);
     std::string command;
     for (const std::string& word : process.command) command += word + '\0';

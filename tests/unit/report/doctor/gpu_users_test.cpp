@@ -92,6 +92,7 @@ TEST_CASE("without NVML a process that culprit records has an entry for each GPU
     dump.add_device(device);
   }
   dump.header().process_state = culprit::format::ProcessState::kRunning;
+  dump.header().pid = 761;
   FakeProcess process = cuda_process(761, "app");
   process.maps = {"7f0000200000-7f0000201000 rw-s 00000000 08:01 42 /tmp/culprit.app.761.dump"};
   machine.add(process);

@@ -288,6 +288,7 @@ TEST_CASE("the inside of a process that runs under culprit", "[doctor]") {
   dump.add_context(context);
   dump.add_allocation(live_allocation(0, 100 * kMiB));
   dump.header().process_state = format::ProcessState::kRunning;
+  dump.header().pid = 761;
   FakeProcess process = cuda_process(761, "app");
   process.maps = {"7f0000000000-7f0000001000 rw-s 00000000 08:01 41 /tmp/other.bin",
                   "7f0000200000-7f0000201000 rw-s 00000000 08:01 42 /tmp/culprit.app.761.dump"};
@@ -303,6 +304,26 @@ TEST_CASE("the inside of a process that runs under culprit", "[doctor]") {
   REQUIRE(holder.inside->stacks.size() == 1);
   CHECK(holder.inside->stacks[0].bytes == 100 * kMiB);
   CHECK(diagnosis.gpus[0].next == std::vector<std::string>{"culprit report /tmp/culprit.app.761.dump"});
+}
+
+TEST_CASE("a fork child that has its parent's dump mapped is not taken for the parent", "[doctor]") {
+  FakeMachine machine;
+  machine.set_nvml("gpu name=H200 uuid=GPU-01010101-0101-0101-0101-010101010101 minor=0 total=" + text(80 * kGiB) +
+                   " reserved=0 free=" + text(70 * kGiB) + "\nprocess compute 762 " + text(kGiB) + "\n");
+  DumpBuilder dump;
+  format::DeviceRecord device = {};
+  device.state = 1;
+  std::fill(std::begin(device.uuid), std::end(device.uuid), std::uint8_t{1});
+  dump.add_device(device);
+  dump.header().pid = 761;
+  dump.header().process_state = format::ProcessState::kRunning;
+  FakeProcess child = cuda_process(762, "app");
+  child.maps = {"7f0000200000-7f0000201000 rw-s 00000000 08:01 42 /tmp/culprit.app.761.dump"};
+  machine.add(child);
+  machine.write_in(762, "root/tmp/x", "");
+  dump.write(machine.proc() + "/762/root/tmp/culprit.app.761.dump");
+  const Diagnosis diagnosis = machine.diagnose();
+  CHECK_FALSE(only(diagnosis).inside);
 }
 
 TEST_CASE("memory that one running process gave to another one", "[doctor]") {
@@ -328,6 +349,7 @@ TEST_CASE("memory that one running process gave to another one", "[doctor]") {
     dump.header().process_state = format::ProcessState::kRunning;
     const std::string file = "culprit.app." + text(pid) + ".dump";
     FakeProcess process = cuda_process(pid, "app");
+    process.own_number = pid - 700;
     process.maps = {"7f0000200000-7f0000201000 rw-s 00000000 08:01 42 /tmp/" + file};
     machine.add(process);
     machine.write_in(pid, "root/tmp/x", "");
