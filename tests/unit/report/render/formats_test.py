@@ -4,6 +4,7 @@
 READERS is what scripts/format-readers.sh made: packages, the official schemas, flamegraph.pl. `go tool pprof` and
 xmllint are the machine's. A missing reader is skipped, with a message.
 """
+import collections
 import copy
 import gzip
 import importlib
@@ -48,14 +49,22 @@ class Formats(unittest.TestCase):
             cls.report = json.load(file)
         cls.leaks = cls.report["leaks"]
 
+    def check_names(self, names):
+        """Each leak has a name of its own: its id, and where several leaks have one id, id, id-2 and so on."""
+        self.assertEqual([name.split("-")[0] for name in names], [leak["id"] for leak in self.leaks])
+        for identity, count in collections.Counter(leak["id"] for leak in self.leaks).items():
+            expected = {identity} | {f"{identity}-{number}" for number in range(2, count + 1)}
+            self.assertEqual({name for name in names if name.startswith(identity)}, expected)
+
     def test_junit_has_a_case_for_each_leak_and_error(self):
         suite = xml.etree.ElementTree.parse(path("everything.junit.xml")).getroot().find("testsuite")
         cases = suite.findall("testcase")
         self.assertEqual(len(cases), len(self.leaks) + len(self.report["errors"]))
         self.assertEqual(int(suite.get("tests")), len(cases))
         self.assertEqual(int(suite.get("failures")), len(suite.findall("testcase/failure")))
-        for leak in self.leaks:
-            self.assertEqual(sum(leak["id"] in case.get("name") for case in cases), 1)
+        names = [case.get("name") for case in cases]
+        self.assertEqual(len(set(names)), len(names))
+        self.check_names([re.search(r"[0-9a-f]{16}(-\d+)?", name)[0] for name in names[: len(self.leaks)]])
 
     def test_folded_has_all_bytes(self):
         with open(path("everything.folded"), encoding="utf-8") as file:
@@ -72,7 +81,7 @@ class Formats(unittest.TestCase):
         for result in run["results"]:
             self.assertEqual(rules[result["ruleIndex"]]["id"], result["ruleId"])
         prints = [result["partialFingerprints"]["culprit/v1"] for result in run["results"][: len(self.leaks)]]
-        self.assertEqual(prints, [leak["id"] for leak in self.leaks])
+        self.check_names(prints)
         refused = next(one for one in run["results"] if one["ruleId"] == "failed-free")
         self.assertIn("free refused here", refused["relatedLocations"][0]["message"]["text"])
 
@@ -90,8 +99,7 @@ class Formats(unittest.TestCase):
         with open(path("everything.sarif"), encoding="utf-8") as file:
             sarif = json.load(file)
         results = model.Sarif.model_validate(sarif).runs[0].results
-        self.assertEqual([result.partial_fingerprints["culprit/v1"] for result in results[: len(self.leaks)]],
-                         [leak["id"] for leak in self.leaks])
+        self.check_names([result.partial_fingerprints["culprit/v1"] for result in results[: len(self.leaks)]])
         place = results[0].locations[0].physical_location
         self.assertTrue(place.artifact_location.uri.endswith("/src/buffer.h"))
         self.assertEqual(place.region.start_line, 12)
