@@ -517,7 +517,10 @@ class Guests(Views):
                         "kept = torch.empty(5)\nfor _ in range(99): pass\n"
                         "def fail():\n    pointer = ctypes.c_uint64()\n"
                         "    torch.cuda._driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 50))\n"
-                        "try:\n    signal.setitimer(signal.ITIMER_REAL, {delay})\n    fail()\n    signal.pause()\n"
+                        "import time\n"
+                        # A signal just before pause() would leave it waiting for another one.
+                        "try:\n    signal.setitimer(signal.ITIMER_REAL, {delay})\n    fail()\n"
+                        "    while True: time.sleep(0.01)\n"
                         "except Alarm:\n    print('rang')\n")
         for delay in 0.001, 0.02, 0.05, 0.2:
             self.assertEqual(self.both_ways(python, text.format(delay=delay)), "rang\n")
