@@ -272,14 +272,31 @@ TEST_CASE("containers by their control group's path", "[doctor]") {
   }
 }
 
-TEST_CASE("the inside of a process that runs under culprit", "[doctor]") {
-  FakeMachine machine;
-  machine.set_nvml("gpu name=H200 uuid=GPU-01010101-0101-0101-0101-010101010101 minor=0 total=" + text(80 * kGiB) +
-                   " reserved=0 free=" + text(70 * kGiB) + "\nprocess compute 761 " + text(kGiB) + "\n");
-  DumpBuilder dump;
+namespace {
+
+// One GPU, called GPU-01010101-..., on which each of `pids` has 1 GiB.
+std::string nvml_of_one_gpu(const std::vector<std::uint32_t>& pids) {
+  std::string lines = "gpu name=H200 uuid=GPU-01010101-0101-0101-0101-010101010101 minor=0 total=" + text(80 * kGiB) +
+                      " reserved=0 free=" + text(70 * kGiB) + "\n";
+  for (const std::uint32_t pid : pids) lines += "process compute " + text(pid) + " " + text(kGiB) + "\n";
+  return lines;
+}
+
+// That GPU, in a dump.
+format::DeviceRecord device_of_one_gpu() {
   format::DeviceRecord device = {};
   device.state = 1;
   std::fill(std::begin(device.uuid), std::end(device.uuid), std::uint8_t{1});
+  return device;
+}
+
+}  // namespace
+
+TEST_CASE("the inside of a process that runs under culprit", "[doctor]") {
+  FakeMachine machine;
+  machine.set_nvml(nvml_of_one_gpu({761}));
+  DumpBuilder dump;
+  format::DeviceRecord device = device_of_one_gpu();
   device.pool_reserved = 30 * kMiB;
   device.pool_used = 10 * kMiB;
   dump.add_device(device);
@@ -308,13 +325,9 @@ TEST_CASE("the inside of a process that runs under culprit", "[doctor]") {
 
 TEST_CASE("a fork child that has its parent's dump mapped is not taken for the parent", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml("gpu name=H200 uuid=GPU-01010101-0101-0101-0101-010101010101 minor=0 total=" + text(80 * kGiB) +
-                   " reserved=0 free=" + text(70 * kGiB) + "\nprocess compute 762 " + text(kGiB) + "\n");
+  machine.set_nvml(nvml_of_one_gpu({762}));
   DumpBuilder dump;
-  format::DeviceRecord device = {};
-  device.state = 1;
-  std::fill(std::begin(device.uuid), std::end(device.uuid), std::uint8_t{1});
-  dump.add_device(device);
+  dump.add_device(device_of_one_gpu());
   dump.header().pid = 761;
   dump.header().process_state = format::ProcessState::kRunning;
   FakeProcess child = cuda_process(762, "app");
@@ -328,15 +341,10 @@ TEST_CASE("a fork child that has its parent's dump mapped is not taken for the p
 
 TEST_CASE("memory that one running process gave to another one", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml("gpu name=H200 uuid=GPU-01010101-0101-0101-0101-010101010101 minor=0 total=" + text(80 * kGiB) +
-                   " reserved=0 free=" + text(70 * kGiB) + "\nprocess compute 761 " + text(kGiB) +
-                   "\nprocess compute 762 " + text(kGiB) + "\n");
+  machine.set_nvml(nvml_of_one_gpu({761, 762}));
   for (const std::uint32_t pid : {761U, 762U}) {
     DumpBuilder dump;
-    format::DeviceRecord device = {};
-    device.state = 1;
-    std::fill(std::begin(device.uuid), std::end(device.uuid), std::uint8_t{1});
-    dump.add_device(device);
+    dump.add_device(device_of_one_gpu());
     format::SharingRecord sharing = {};
     sharing.state = 1;
     sharing.type = format::SharingType::kIpcHandle;
