@@ -20,6 +20,7 @@ DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const 
   contents.sharings = dump.sharings();
   std::string problem;
   contents.python = read_python_view(dump.path(), &problem);
+  contents.without_view = !contents.python && problem.empty();
   if (!problem.empty()) contents.facts.notes.push_back(problem);
   problem.clear();
   contents.gpu_answers = read_gpu_answers(dump, &problem);

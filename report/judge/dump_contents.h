@@ -22,6 +22,7 @@ struct DumpContents {
   std::vector<format::BillRecord> bills;
   std::vector<format::SharingRecord> sharings;
   std::optional<PythonView> python;
+  bool without_view = false;  // there is no file of a view from inside Python
   std::vector<GpuAnswer> gpu_answers;
 };
 

@@ -51,12 +51,20 @@ std::string python_note(const Header& header) {
 }
 
 // A note on the view from inside Python, which is missing or incomplete.
-std::string view_note(const Header& header, const Report& report) {
+std::string view_note(const Header& header, bool without_view, const Report& report) {
   if (header.view_failures != 0)
     return "what lives inside the caches of Python's frameworks is not completely known: " +
            plural(header.view_failures, "look inside failed", "looks inside failed");
-  if (header.view_state == PythonViewState::kAsked && report.process.status.is_over() && !report.summary.caches.empty())
-    return "what lives inside the caches is not known: Python's main thread ran no code after the first CUDA call";
+  if (!without_view || !report.process.status.is_over() || report.summary.caches.empty()) return {};
+  switch (header.view_state) {
+    case PythonViewState::kAsked:
+      return "what lives inside the caches is not known: Python's main thread ran no code after the first CUDA call";
+    case PythonViewState::kLoaded:
+      return "what lives inside the caches is not known: Python ran no exit handlers that look inside "
+             "(os._exit, a signal or exec ended the process)";
+    case PythonViewState::kNone:
+      break;
+  }
   return {};
 }
 
@@ -70,12 +78,12 @@ std::string attach_note(const Header& header) {
 
 }  // namespace
 
-void add_notes(const Header& header, const StackResolver& stacks, Report* report) {
+void add_notes(const Header& header, const StackResolver& stacks, bool without_view, Report* report) {
   std::vector<std::string>& notes = report->notes;
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
   const std::string python = python_note(header);
   if (!python.empty()) notes.push_back(python);
-  const std::string view = view_note(header, *report);
+  const std::string view = view_note(header, without_view, *report);
   if (!view.empty()) notes.push_back(view);
   const std::string attached = attach_note(header);
   if (!attached.empty()) notes.push_back(attached);

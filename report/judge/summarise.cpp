@@ -97,7 +97,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.summary.objects = groups.tables.calls.objects;
   report.summary.object_frees = groups.tables.calls.object_frees;
   sum_up(strict, &report);
-  add_notes(header, *stacks, &report);
+  add_notes(header, *stacks, contents.without_view, &report);
   report.stacks = std::move(stacks);
   return report;
 }

@@ -484,13 +484,27 @@ class Guests(Views):
 
     @each_python
     def test_the_main_thread_never_runs_python_again(self, python):
+        # The numbers of pause() and of ppoll(), with which some processors have to do.
         self.both_ways(python, TORCH + "import os, threading, ctypes\n"
-                       "def work():\n    kept = torch.empty(TENSOR)\n    for _ in range(9999): pass\n"
+                       "def is_in_pause():\n    with open(f'/proc/self/task/{os.getpid()}/syscall') as file:\n"
+                       "        return file.read().split()[0] in ('34', '73')\n"
+                       "def work():\n    while not is_in_pause(): pass\n"
+                       "    kept = torch.empty(TENSOR)\n    for _ in range(9999): pass\n"
                        "    os._exit(5)\n"
                        "threading.Thread(target=work).start()\nctypes.CDLL(None).pause()", code=5)
         self.assertEqual(self.views(), {})
         notes = " ".join(self.report()["notes"])
         self.assertIn("Python's main thread ran no code after the first CUDA call", notes)
+
+    @each_python
+    def test_an_end_without_exit_handlers_is_said(self, python):
+        """The report says that no view was taken, as it does where the interpreter never served the library."""
+        self.run_python(python, KEEP + LOOP + "import os; os._exit(0)")
+        self.assertEqual(self.views(), {})
+        self.assertIn("Python ran no exit handlers that look inside", " ".join(self.report()["notes"]))
+        self.clean()
+        self.run_python(python, KEEP + LOOP)
+        self.assertEqual(self.report()["notes"], [])
 
     @each_python
     def test_deep_recursion(self, python):
