@@ -53,6 +53,8 @@ optional "without mandoc the manual pages are checked less" $packages mandoc
 optional "without ccache the test of a fresh clone takes minutes" $packages ccache
 if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+  # Python sets LC_CTYPE for its children where no language is set, and the cache would take it for another one.
+  export CCACHE_SLOPPINESS=locale
   export CCACHE_DIR=${CCACHE_DIR:-$root/build/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root}
 fi
 scripts/build.sh
@@ -87,17 +89,22 @@ for preset in "${presets[@]}"; do
 done
 echo "== fuzz targets, 10 seconds each"
 scripts/fuzz.sh --preset asan --seconds 10 || failed+=(fuzz)
-for i in "${!names[@]}"; do
-  wait "${running[$i]}" || failed+=("${names[$i]}")
-  echo "== ${names[$i]/:/: }"
-  cat "build-${names[$i]/://}.log"
-done
 # Tests with the label gpu would only say that they are skipped.
 left_out=()
 scripts/has-gpu.sh >/dev/null 2>&1 || left_out=(--label-exclude '^gpu$')
 echo "== all tests on the simulated driver${left_out[*]:+; no GPU here: those with the label gpu are left out}"
 rm -f build/tests.xml
 run_ctest --test-dir build --output-junit "$root/build/tests.xml" "${left_out[@]}" || failed+=(build)
+for i in "${!names[@]}"; do
+  log=build-${names[$i]/://}.log
+  if wait "${running[$i]}"; then
+    echo "== ${names[$i]/:/: }: $(grep -v '^$' "$log" | tail -n 1)"
+  else
+    failed+=("${names[$i]}")
+    echo "== ${names[$i]/:/: } failed"
+    cat "$log"
+  fi
+done
 scripts/slowest.py build/tests.xml build build-asan build-tsan
 if [ ${#failed[@]} -gt 0 ]; then
   fail "failed: ${failed[*]}"

@@ -106,7 +106,8 @@ class Newcomer(unittest.TestCase):
         folder = BUILD / "ccache"
         if not shutil.which("ccache") or not ("CCACHE_DIR" in os.environ or folder.exists()):
             return {}
-        ours = {"CCACHE_DIR": str(folder), "CCACHE_BASEDIR": str(SOURCE), "CCACHE_NOHASHDIR": "1", "CCACHE_DEPEND": "1"}
+        ours = {"CCACHE_DIR": str(folder), "CCACHE_BASEDIR": str(SOURCE), "CCACHE_NOHASHDIR": "1", "CCACHE_DEPEND": "1",
+                "CCACHE_SLOPPINESS": "locale"}
         launchers = {f"CMAKE_{language}_COMPILER_LAUNCHER": "ccache" for language in ("C", "CXX")}
         return {**({} if "CCACHE_DIR" in os.environ else ours), **launchers, "CCACHE_READONLY": "1"}
 
