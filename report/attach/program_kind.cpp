@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "report/proc/loaded_library.h"
+
 namespace culprit::report {
 namespace {
 
@@ -49,24 +51,19 @@ bool names_loader(const std::string& head) {
 }
 
 void check_libc(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
-  MappedRange libc;
-  bool musl = false;
-  bool loader = false;
+  const MappedRange* libc = find_loaded(mappings, {"libc.so.6", "libc-2."});
+  const bool musl = find_loaded(mappings, {"ld-musl", "libc.musl"}) != nullptr;
+  const bool loader = find_loaded(mappings, {"ld-linux", "ld-2."}) != nullptr;
   for (const MappedRange& range : mappings) {
     for (const Translator& translator : kTranslators) {
       if (!range.file_begins_with(translator.file)) continue;
       throw AttachError(process.name() + " runs under " + translator.name +
                         ", which does not run code that is put into it from outside: start the program without it");
     }
-    musl = musl || range.file_begins_with("ld-musl") || range.file_begins_with("libc.musl");
-    loader = loader || range.file_begins_with("ld-linux") || range.file_begins_with("ld-2.");
-    if (libc.path.empty() && range.offset == 0 &&
-        (range.file_begins_with("libc.so.6") || range.file_begins_with("libc-2.")))
-      libc = range;
   }
   const std::string head = process.folder().living().program_head(kHeadBytes);
   const bool has_loader = head.empty() || names_loader(head);
-  if (libc.path.empty()) {
+  if (libc == nullptr) {
     if (musl) throw AttachError(process.name() + " runs on musl, libculprit.so needs glibc");
     if (loader || has_loader) {
       throw StillStarting(process.name() +
@@ -74,7 +71,7 @@ void check_libc(const TracedProcess& process, const std::vector<MappedRange>& ma
     }
     throw AttachError(process.name() + " is a static program: nothing can be loaded into it");
   }
-  if (!is_for_this_processor(process, libc)) {
+  if (!is_for_this_processor(process, *libc)) {
     throw AttachError(process.name() + " is a program for another processor, in an emulator: libculprit.so is for " +
                       (kMachine == EM_X86_64 ? "x86-64" : "aarch64"));
   }

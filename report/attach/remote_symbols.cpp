@@ -5,6 +5,8 @@
 #include <libelf.h>
 #include <unistd.h>
 
+#include "report/proc/loaded_library.h"
+
 namespace culprit::report {
 namespace {
 
@@ -49,23 +51,19 @@ std::uint64_t first_address(Elf* elf) {
 
 RemoteModule find_module(const TracedProcess& process, const std::vector<MappedRange>& mappings,
                          const std::vector<std::string>& names) {
-  for (const MappedRange& range : mappings) {
-    for (const std::string& wanted : names) {
-      if (range.offset != 0 || !range.file_begins_with(wanted)) continue;
-      RemoteModule module = {range.path, process.path_from_here(range.path), range.begin};
-      const std::string deleted = " (deleted)";
-      const bool gone = range.path.size() > deleted.size() &&
-                        range.path.compare(range.path.size() - deleted.size(), deleted.size(), deleted) == 0;
-      if (gone) {
-        module.file = process.mapped_file(range);
-        if (::access(module.file.c_str(), R_OK) != 0)
-          throw AttachError(range.path + " was replaced on disk since " + process.name() +
-                            " started: run culprit as root, or restart the program");
-      }
-      return module;
-    }
+  const MappedRange* range = find_loaded(mappings, names);
+  if (range == nullptr) return {};
+  RemoteModule module = {range->path, process.path_from_here(range->path), range->begin};
+  const std::string deleted = " (deleted)";
+  const bool gone = range->path.size() > deleted.size() &&
+                    range->path.compare(range->path.size() - deleted.size(), deleted.size(), deleted) == 0;
+  if (gone) {
+    module.file = process.mapped_file(*range);
+    if (::access(module.file.c_str(), R_OK) != 0)
+      throw AttachError(range->path + " was replaced on disk since " + process.name() +
+                        " started: run culprit as root, or restart the program");
   }
-  return {};
+  return module;
 }
 
 namespace {

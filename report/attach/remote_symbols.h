@@ -16,7 +16,7 @@ struct RemoteModule {
   std::uint64_t begin = 0;
 };
 
-// The first mapped file whose name begins with one of `names`; an empty path when there is none. Throws AttachError
+// The first loaded library whose name begins with one of `names`; an empty path when there is none. Throws AttachError
 // when the file was replaced on disk and cannot be opened in another way.
 RemoteModule find_module(const TracedProcess& process, const std::vector<MappedRange>& mappings,
                          const std::vector<std::string>& names);

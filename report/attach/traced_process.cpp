@@ -12,6 +12,8 @@
 #include <sstream>
 #include <utility>
 
+#include "report/proc/loaded_library.h"
+
 namespace culprit::report {
 namespace {
 
@@ -271,10 +273,8 @@ std::string program_mark(const TracedProcess& process) {
 }
 
 std::string mapped_library(const std::vector<MappedRange>& mappings) {
-  for (const MappedRange& range : mappings) {
-    if (range.file_begins_with("libculprit.so")) return range.path;
-  }
-  return {};
+  const MappedRange* first = find_loaded(mappings, {"libculprit.so"});
+  return first != nullptr ? first->path : "";
 }
 
 }  // namespace culprit::report

@@ -14,6 +14,7 @@
 #include "report/base/descriptor.h"
 #include "report/base/log.h"
 #include "report/cuda/library_names.h"
+#include "report/proc/loaded_library.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
@@ -46,12 +47,11 @@ struct Mapped {
 
 Mapped mapped_in(const ProcessFolder& process) {
   Mapped mapped;
-  const int error = process.for_each_mapping([&](const MappedRange& range) {
-    if (range.offset != 0) return;
-    if (mapped.library.path.empty() && names_library(range.path, "libculprit.so"))
-      mapped.library = {range.path, process.mapped_file(range), range.begin};
-    mapped.has_driver = mapped.has_driver || names_library(range.path, kDriverLibrary);
-  });
+  int error = 0;
+  const std::vector<MappedRange> mappings = mappings_of(process, &error);
+  const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
+  if (library != nullptr) mapped.library = {library->path, process.mapped_file(*library), library->begin};
+  mapped.has_driver = find_loaded(mappings, {kDriverLibrary}) != nullptr;
   mapped.is_readable = error != EACCES && error != EPERM;
   return mapped;
 }

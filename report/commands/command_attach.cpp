@@ -60,10 +60,10 @@ milliseconds limit_of(double seconds) { return milliseconds(static_cast<long>(st
 
 // Looks for libculprit.so in this very process, not in its children.
 TargetProcess look_for_library(const TracedProcess& process) {
-  TargetProcess found = find_target("/proc", static_cast<std::uint32_t>(process.pid()));
-  if (found.pid == static_cast<std::uint32_t>(process.pid()) && found.has_library) return found;
-  found = {};
+  TargetProcess found;
   found.pid = static_cast<std::uint32_t>(process.pid());
+  found.has_library = has_library("/proc", found.pid);
+  if (found.has_library) found.dump = dump_of_process("/proc", found.pid);
   return found;
 }
 

@@ -15,6 +15,7 @@
 
 #include "interpose/format/dump_file.h"
 #include "report/cuda/library_names.h"
+#include "report/proc/loaded_library.h"
 #include "report/proc/proc_text.h"
 #include "report/proc/process_folder.h"
 
@@ -245,10 +246,8 @@ ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& name
       read_threads_of_zombie(folder, &process);
     } else {
       read_descriptors(folder, &process);
-      for_each_mapped_file(folder, &process, [&](const MappedRange& range) {
-        note_path(range.path, &process);
-        process.maps_driver = process.maps_driver || names_library(range.path, kDriverLibrary);
-      });
+      for_each_mapped_file(folder, &process, [&](const MappedRange& range) { note_path(range.path, &process); });
+      process.maps_driver = find_loaded(mappings_of(folder), {kDriverLibrary}) != nullptr;
     }
     if (!process.unreadable.empty() && facts.unreadable++ == 0) facts.unreadable_reason = process.unreadable;
     facts.processes.emplace(*pid, std::move(process));

@@ -95,7 +95,9 @@ std::optional<ProcessStat> ProcessFolder::stat() const {
   stat.kernel_thread = (value(9) & kKernelThread) != 0;
   stat.ending = (value(9) & kEnding) != 0;
   stat.start_ticks = value(22);
-  if (fields.size() == 50) stat.wait_status = static_cast<int>(value(52));
+  if (fields.size() < 50) return stat;
+  stat.has_no_environment = value(50) != 0 && value(50) == value(51);
+  stat.wait_status = static_cast<int>(value(52));
   return stat;
 }
 

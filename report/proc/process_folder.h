@@ -20,8 +20,9 @@ struct ProcessStat {
   std::uint32_t session = 0;
   std::uint64_t start_ticks = 0;
   bool kernel_thread = false;
-  bool ending = false;  // it will be seen as ended soon
-  int wait_status = 0;  // of a zombie, as waitpid() will tell it; also 0 where this process may not know it
+  bool ending = false;              // it will be seen as ended soon
+  bool has_no_environment = false;  // it was started without any variable
+  int wait_status = 0;              // of a zombie, as waitpid() will tell it; also 0 where this process may not know it
 
   bool has_ended() const { return state == 'Z' || state == 'X'; }
 };

@@ -12,20 +12,21 @@
 
 #include "interpose/format/signal_names.h"
 #include "report/cuda/library_names.h"
+#include "report/proc/loaded_library.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
 namespace {
 
-bool maps_library(const std::string& proc, std::uint32_t pid) {
-  return ProcessFolder(proc, pid).living().text("maps").find("/libculprit.so") != std::string::npos;
-}
+// How often, and how many microseconds apart, a process is looked at that seems to be detached.
+constexpr int kLooks = 20;
+constexpr useconds_t kPause = 5000;
 
 void add_descendants(const std::string& proc, std::uint32_t pid, std::vector<std::uint32_t>* found) {
   std::istringstream children(ProcessFolder(proc, pid).thread(pid).text("children"));
   for (std::uint32_t child = 0; children >> child && found->size() < 1000;) {
-    if (maps_library(proc, child)) found->push_back(child);
+    if (has_library(proc, child)) found->push_back(child);
     add_descendants(proc, child, found);
   }
 }
@@ -46,6 +47,30 @@ bool has_signal(const ProcessFolder& process, const std::string& name, int numbe
   return (std::strtoull(process.status(name).c_str(), nullptr, 16) >> (number - 1) & 1) != 0;
 }
 
+// Whether libculprit.so came into the process after its start, according to its environment. Unknown where that cannot
+// be read, as in the middle of an exec and at the end of a process.
+std::optional<bool> was_loaded_late(const ProcessFolder& process) {
+  const std::string environment = process.text("environ");
+  const std::optional<ProcessStat> stat = process.stat();
+  if (!stat || stat->has_ended() || (environment.empty() && !stat->has_no_environment)) return {};
+  return variable_of(environment, "LD_PRELOAD").find("libculprit.so") == std::string::npos;
+}
+
+// Whether it was detached: it goes on, with the library, which was not there from its start and writes no dump. That is
+// also true for a moment during an attach, and in part during an exec, so it must stay true.
+bool is_detached(const std::string& proc, std::uint32_t pid) {
+  const ProcessFolder whole(proc, pid);
+  const std::optional<ProcessStat> first = whole.stat();
+  for (int look = 0; look < kLooks; ++look) {
+    if (look != 0) ::usleep(kPause);
+    const std::optional<ProcessStat> now = whole.stat();
+    if (!first || !now || now->start_ticks != first->start_ticks || whole.has_ended()) return false;
+    const std::optional<bool> late = was_loaded_late(whole.living());
+    if (!late || !*late || !has_library(proc, pid) || !dump_of_process(proc, pid).empty()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
@@ -60,7 +85,7 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
     target.problem = name + " belongs to another user: run culprit as that user, or as root";
     return target;
   }
-  target.has_library = maps_library(proc, pid);
+  target.has_library = has_library(proc, pid);
   if (!target.has_library) {
     std::vector<std::uint32_t> descendants;
     add_descendants(proc, pid, &descendants);
@@ -80,10 +105,10 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
     target.has_library = true;
   }
   target.dump = dump_of_process(proc, target.pid);
+  target.detached = target.dump.empty() && is_detached(proc, target.pid);
+  if (!target.detached) target.dump = dump_of_process(proc, target.pid);
   const ProcessFolder process = ProcessFolder(proc, target.pid).living();
   const std::string environment = process.text("environ");
-  target.detached =
-      target.dump.empty() && variable_of(environment, "LD_PRELOAD").find("libculprit.so") == std::string::npos;
   target.waits_for_signal = ::strcasecmp(variable_of(environment, "CULPRIT_START").c_str(), "signal") == 0;
   target.signal_name = variable_of(environment, "CULPRIT_SIGNAL");
   target.signal_number = parse_signal(target.signal_name.c_str());
@@ -93,9 +118,12 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
   }
   target.catches_signal = has_signal(process, "SigCgt", target.signal_number);
   target.ignores_signal = has_signal(process, "SigIgn", target.signal_number);
-  const std::string maps = process.text("maps");
-  target.has_cuda = names_library(maps, kDriverLibrary) || names_library(maps, kRuntimeLibrary);
+  target.has_cuda = find_loaded(mappings_of(process), {kDriverLibrary, kRuntimeLibrary}) != nullptr;
   return target;
+}
+
+bool has_library(const std::string& proc, std::uint32_t pid) {
+  return find_loaded(mappings_of(ProcessFolder(proc, pid).living()), {"libculprit.so"}) != nullptr;
 }
 
 bool read_header(const std::string& proc, const TargetProcess& target, format::Header* header) {
