@@ -21,7 +21,9 @@ namespace {
 constexpr std::uint64_t kStackBytes = 512 * 1024;
 constexpr std::chrono::milliseconds kShort{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};  // at a call that waits at its end
-constexpr std::uint64_t kRedZone = 128;                 // below the stack pointer; functions may use it
+// For a lock: its owner may wait for this thread.
+constexpr std::chrono::milliseconds kPatienceForLock{5};
+constexpr std::uint64_t kRedZone = 128;       // below the stack pointer; functions may use it
 constexpr std::uint64_t kLeftOfStack = 4096;  // must remain at least, below the frame on the thread's own stack
 
 Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
@@ -321,16 +323,29 @@ void HijackedThread::keep_errno(std::uint64_t address) {
   if (read(address, &errno_before_, sizeof(errno_before_))) errno_at_ = address;
 }
 
-bool HijackedThread::begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
-                                std::uint64_t back) {
-  write(stack_begin_, &back, sizeof(back));
-  const ThreadRegisters entry = call_registers(before_, function, arguments, stack_begin_, at_ == At::kEntry);
+// `next`: functions without arguments that are called after it, one after the other.
+bool HijackedThread::begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, std::uint64_t back,
+                                const std::vector<std::uint64_t>& next) {
+  // A plain return before each one, so that each finds the stack aligned.
+  const std::uint64_t plain_return = code_.system_call + code_.system_call_length;
+  std::vector<std::uint64_t> returns;
+  for (const std::uint64_t one : next) returns.insert(returns.end(), {plain_return, one});
+  returns.push_back(back);
+  const std::uint64_t begin = stack_begin_ - next.size() * 2 * sizeof(std::uint64_t);
+  write(begin, returns.data(), returns.size() * sizeof(std::uint64_t));
+  const ThreadRegisters entry = call_registers(before_, function, arguments, begin, at_ == At::kEntry);
   if (!write_registers(thread_, entry) || !resume()) return false;
   at_ = At::kNowhere;
   return true;
 }
 
-// The time is up.
+// As /proc shows it, without a stop.
+bool HijackedThread::sleeps_for_lock() const {
+  const ThreadCall call = process_.thread(thread_).current_call();
+  return !call.running && call.number == lock_number();
+}
+
+// The time is up, or the thread seems to wait for a lock.
 CallEnd HijackedThread::end_call_in_time() {
   if (!stop_running(in(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
   if (waits_for_loader()) {
@@ -351,24 +366,58 @@ CallEnd HijackedThread::end_crashed_call() {
   return CallEnd::kCrashed;
 }
 
+CallEnd HijackedThread::hold(std::uint64_t lock, std::uint64_t idle, std::uint64_t unlock, Deadline deadline) {
+  const std::uint64_t plain_return = code_.system_call + code_.system_call_length;
+  locking_ = stack_begin_ - 2 * sizeof(std::uint64_t);
+  const bool begun = begin_call(lock, {}, plain_return, {idle, unlock});
+  const CallEnd end = begun ? await_end(false, deadline, nullptr) : (gone_ = true, CallEnd::kGone);
+  locking_ = 0;
+  // A libc whose `idle` makes no call has gone on to the end, and holds nothing.
+  if (end == CallEnd::kReturned && stops_at_idle_) unlock_ = unlock;
+  return end;
+}
+
 CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                              std::uint64_t* result) {
-  if (!begin_call(function, arguments,
-                  result != nullptr ? code_.system_call : code_.system_call + code_.system_call_length))
-    return gone_ = true, CallEnd::kGone;
+  const std::uint64_t back = result != nullptr ? code_.system_call : code_.system_call + code_.system_call_length;
+  std::vector<std::uint64_t> next;
+  if (unlock_ != 0) next = {unlock_};
+  if (!begin_call(function, arguments, back, next)) return gone_ = true, CallEnd::kGone;
+  const CallEnd end = await_end(result != nullptr, deadline, result);
+  if (end == CallEnd::kReturned) unlock_ = 0;
+  return end;
+}
+
+CallEnd HijackedThread::await_end(bool has_result, Deadline deadline, std::uint64_t* result) {
+  stops_at_idle_ = false;
   while (true) {
     int status = 0;
-    if (!next_stop(deadline, &status)) return gone_ ? CallEnd::kGone : end_call_in_time();
+    if (!next_stop(std::min<Deadline>(deadline, in(kPatienceForLock)), &status)) {
+      if (gone_) return CallEnd::kGone;
+      if (std::chrono::steady_clock::now() >= deadline) return end_call_in_time();
+      if (!sleeps_for_lock()) continue;
+      if (!stop_running(in(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
+      if (waits_for_loader()) {
+        at_ = At::kStart;
+        put_back();
+        return CallEnd::kBlocked;
+      }
+      if (!resume()) return gone_ = true, CallEnd::kGone;
+      continue;
+    }
     SignalOrigin origin = SignalOrigin::kSent;
     if (is_system_call(status)) {
       ThreadRegisters registers;
       if (!read_general_registers(thread_, &registers)) return gone_ = true, CallEnd::kGone;
-      const std::uint64_t popped = (stack_pointer(registers) - stack_begin_) / sizeof(std::uint64_t);
+      const std::uint64_t pointer = stack_pointer(registers);
+      const std::uint64_t popped = (pointer - stack_begin_) / sizeof(std::uint64_t);
       const bool with_result =
           popped == 1 && instruction_pointer(registers) == code_.system_call + code_.system_call_length;
       const bool without = popped == 2 && is_signal_return(registers, code_);
-      if (result != nullptr ? with_result : without) {
-        if (result != nullptr) *result = entered_system_call(registers);
+      stops_at_idle_ = locking_ != 0 && pointer == locking_ &&
+                       entered_system_call(registers) == static_cast<std::uint64_t>(idle_number());
+      if (stops_at_idle_ || (has_result ? with_result : without)) {
+        if (has_result) *result = entered_system_call(registers);
         at_ = At::kEntry;
         return CallEnd::kReturned;
       }
@@ -431,11 +480,13 @@ bool HijackedThread::stop_running(Deadline deadline) {
   return false;
 }
 
-// Whether the thread sleeps in the loader's lock without owning any of its locks: nothing is half done then.
+// Whether the thread sleeps in the loader's lock without owning any of its locks, or in the one of hold(): nothing is
+// half done then.
 bool HijackedThread::waits_for_loader() const {
   ThreadRegisters registers;
   std::uint64_t lock = 0;
   if (!read_general_registers(thread_, &registers) || !is_waiting_for_lock(registers, &lock)) return false;
+  if (locking_ != 0) return true;
   const bool of_loader = std::any_of(loader_data_.begin(), loader_data_.end(),
                                      [&](const MappedRange& range) { return range.contains(lock); });
   return of_loader && !owns_loader_lock(process_, loader_data_, thread_);
@@ -453,6 +504,12 @@ void HijackedThread::restore_stopped() {
 
 bool HijackedThread::put_back() {
   if (gone_) return false;
+  if (unlock_ != 0) {
+    const std::uint64_t unlock = std::exchange(unlock_, 0);
+    const std::uint64_t plain_return = code_.system_call + code_.system_call_length;
+    if (!begin_call(unlock, {}, plain_return) || await_end(false, in(kShort), nullptr) != CallEnd::kReturned)
+      return false;
+  }
   gone_ = true;  // in any case, so that it is not done twice
   std::int64_t result = 0;
   if (memory_ != 0) inject_system_call(munmap_number(), {memory_, memory_size_}, in(kShort), &result);

@@ -72,7 +72,7 @@ enum class CallEnd {
   kReturned,
   kGone,         // the thread ended: its process ended or called exec
   kCrashed,      // an instruction of the call raised a signal like SIGSEGV; the thread was restored
-  kBlocked,      // it waited for the loader's lock; the thread was restored
+  kBlocked,      // it waited for the loader's lock, or the one of hold(); the thread was restored
   kLeftRunning,  // out of time: the call goes on, and the thread resumes its work afterwards
 };
 
@@ -114,6 +114,10 @@ class HijackedThread {
   CallEnd call_that_waits(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                           std::uint64_t finished);
 
+  // Calls `lock`, whose lock is held during the next call. `unlock` follows that call at once, also when the thread is
+  // abandoned at any moment. `idle`: a function that only makes the system call idle_number(). All without arguments.
+  CallEnd hold(std::uint64_t lock, std::uint64_t idle, std::uint64_t unlock, Deadline deadline);
+
   // Unmaps the memory and restores the thread's position and state. False when the thread is gone.
   bool put_back();
 
@@ -140,7 +144,10 @@ class HijackedThread {
   bool next_stop(Deadline deadline, int* status);
   bool inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                           std::int64_t* result);
-  bool begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, std::uint64_t back);
+  bool begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, std::uint64_t back,
+                  const std::vector<std::uint64_t>& next = {});
+  CallEnd await_end(bool has_result, Deadline deadline, std::uint64_t* result);
+  bool sleeps_for_lock() const;
   CallEnd end_call_in_time();
   CallEnd end_crashed_call();
   bool take_out_of_wait();
@@ -164,6 +171,9 @@ class HijackedThread {
   std::uint64_t own_stack_ = 0;  // return address for system calls, below the thread's own stack; 0 = none
   std::uint64_t own_bytes_at_ = 0;
   std::vector<unsigned char> own_bytes_;  // the original content
+  std::uint64_t locking_ = 0;             // hold() runs: where its `idle` finds the stack pointer
+  bool stops_at_idle_ = false;
+  std::uint64_t unlock_ = 0;  // the lock of hold() is held: the function that releases it
   std::uint64_t errno_at_ = 0;
   int errno_before_ = 0;
   std::string crash_;

@@ -112,6 +112,10 @@ struct TargetLibc {
   std::uint64_t open_mode = kLoadNow;
   std::uint64_t last_error = 0;   // dlerror; 0 = not found
   std::uint64_t error_place = 0;  // __errno_location
+  // Of a lock that fork() takes in a process with several threads, and that is held during dlopen().
+  std::uint64_t fork_lock = 0;
+  std::uint64_t fork_unlock = 0;
+  std::uint64_t idle = 0;
   ReturnCode code;
   std::vector<MappedRange> loader_data;
 };
@@ -139,6 +143,9 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   result.open_library = find_function(libc, "dlopen");
   result.last_error = find_function(libc, "dlerror");
   result.error_place = find_function(libc, "__errno_location");
+  result.fork_lock = find_function(libc, "_IO_list_lock");
+  result.fork_unlock = find_function(libc, "_IO_list_unlock");
+  result.idle = find_function(libc, "getpid");
   if (result.open_library == 0) {
     result.open_library = find_function(libc, "__libc_dlopen_mode");
     result.open_mode |= kLoadAsDlopen;
@@ -357,8 +364,14 @@ class Session {
       check(hijacked, hijacked.call(libc_.error_place, {}, deadline_, &value));
       hijacked.keep_errno(value);
     }
-    if (library_begin_ == 0) load(&hijacked, libc_, library_->path());
     format::AttachRequest answer = order_.request;
+    if (library_begin_ == 0 && !load(&hijacked, libc_, library_->path())) {
+      answer.result = AttachResult::kLoading;
+      begun_ = false;  // nothing was changed
+      longest_stop_ =
+          std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - chosen.stopped);
+      return answer;
+    }
     if (!interrupted()) answer = ask(&hijacked, step, places);
     if (!hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
     longest_stop_ =
@@ -438,12 +451,27 @@ class Session {
     }
   }
 
-  void load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
+  // A child that another thread forks in the middle of dlopen() would have the loader in that state for ever. So the
+  // lock of libc's list of open files is held meanwhile: fork() takes it first, and waits. False:
+  // another thread has it. The thread was restored.
+  bool hold_forks(HijackedThread* hijacked, const TargetLibc& libc) {
+    if (libc.fork_lock == 0 || libc.fork_unlock == 0 || libc.idle == 0 || ++tries_to_hold_forks_ > kMostTries)
+      return true;
+    const CallEnd end = hijacked->hold(libc.fork_lock, libc.idle, libc.fork_unlock, deadline_);
+    if (end != CallEnd::kBlocked) check(*hijacked, end);
+    return end == CallEnd::kReturned;
+  }
+
+  // False: another thread has a lock of the loader, or the one of hold_forks(). The thread was restored.
+  bool load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
-    check(*hijacked, hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr));
+    if (!hold_forks(hijacked, libc)) return false;
+    const CallEnd end = hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr);
+    if (end == CallEnd::kBlocked) return false;
+    check(*hijacked, end);
     library_begin_ = find_module(process_, process_.mappings(), {"libculprit.so"}).begin;
-    if (library_begin_ != 0) return;
+    if (library_begin_ != 0) return true;
     std::uint64_t message = 0;
     if (libc.last_error != 0) check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
     const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
@@ -507,6 +535,7 @@ class Session {
            (left.empty() ? "" : ": " + left) + ". Restart the program under culprit run";
   }
 
+  static constexpr int kMostTries = 20;  // for a lock that another thread may keep
   static constexpr int kMostPasses = 6;
   static constexpr std::size_t kMostPlaces = 8192;  // at once ...
   static constexpr int kMostBlocks = 64;            // ... in so many blocks
@@ -522,6 +551,7 @@ class Session {
   std::string function_;
   std::uint64_t function_offset_ = 0;  // in the library; 0 = it has no such function
   bool undoing_ = false;
+  int tries_to_hold_forks_ = 0;
   std::chrono::nanoseconds longest_stop_{0};
   Deadline shown_;
   Deadline deadline_;    // of the present step

@@ -86,6 +86,8 @@ bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock);
 long mmap_number();
 long munmap_number();
 long idle_number();
+// The system call in which a thread waits for a lock.
+long lock_number();
 
 // At any other stop: the system call that the thread is in, also one that has just ended. False: it runs its own code.
 bool entered_call(const ThreadRegisters& registers, ThreadCall* call);

@@ -34,6 +34,7 @@ bool is_waiting_for_lock(const ThreadRegisters&, std::uint64_t*) { return false;
 long mmap_number() { return -1; }
 long munmap_number() { return -1; }
 long idle_number() { return -1; }
+long lock_number() { return -1; }
 bool entered_call(const ThreadRegisters&, ThreadCall*) { return false; }
 void set_entered_call(ThreadRegisters*, long) {}
 bool is_to_be_restarted(const ThreadRegisters&) { return false; }

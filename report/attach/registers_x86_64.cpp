@@ -300,5 +300,6 @@ bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock) 
 long mmap_number() { return SYS_mmap; }
 long munmap_number() { return SYS_munmap; }
 long idle_number() { return SYS_getpid; }
+long lock_number() { return SYS_futex; }
 
 }  // namespace culprit::report

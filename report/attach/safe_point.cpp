@@ -71,6 +71,14 @@ bool is_closed_function(std::string_view name) {
                              "daemon",
                              "posix_spawn",
                              "posix_spawnp",
+                             "_IO_list_lock",  // of the list of open files, and what takes it
+                             "_IO_list_unlock",
+                             "_IO_link_in",
+                             "_IO_un_link",
+                             "_IO_flush_all",
+                             "_IO_flush_all_linebuffered",
+                             "_IO_cleanup",
+                             "fcloseall",
                              "Py_AddPendingCall",  // of CPython, and what it calls with the lock of its queue
                              "_PyEval_AddPendingCall",
                              "_PyEval_MakePendingCalls",

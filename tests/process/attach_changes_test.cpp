@@ -130,6 +130,20 @@ TEST_CASE("a child that was forked while its parent loaded the library is left a
   check_fine(run);
 }
 
+// Such a child would end in its next dlopen(), which finds the loader in the middle of another one.
+TEST_CASE("no child is forked while the library is loaded", "[attach]") {
+  if (!may_trace()) return;
+  if (skip_fork_child()) return;
+  const TemporaryFolder folder;
+  const Run run = run_alone("attach_forks", {"0", "loading"}, [&](pid_t pid) {
+    const Finished attached =
+        run_culprit({"attach", std::to_string(pid), "--out", folder.file("parent.%p.dump"), "--timeout", "60s"});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+  });
+  check_fine(run);
+}
+
 TEST_CASE("a child that was forked at any moment of an attach can be attached and detached itself", "[attach]") {
   if (!may_trace()) return;
   if (skip_fork_child()) return;

@@ -3,11 +3,16 @@
 //     attach_forks COUNT          one each 2 ms
 //     attach_forks COUNT later    the same, after the first byte of standard input
 //     attach_forks COUNT fast     one as soon as the last one is there, at once
+//     attach_forks COUNT loading  the same; each calls dlopen() and ends at once, so that there is no end of them. In
+//     the
+//                                 parent, a dlopen() takes 20 ms longer
 //
 // Each child waits for the end of its standard input, and leaks 20001 bytes for each byte there. It allocates and frees
 // before and after, unless it is a fast one: the simulated runtime then calls dlopen(), which ends a child that was
 // forked in the middle of another thread's dlopen(). Prints "ready", and "fine" when all children have ended well.
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <link.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +23,37 @@
 
 #include "tests/subjects/check.h"
 
+static pid_t slow_process = 0;
+
+// Not _r_debug, of which the program would have a copy.
+static const r_debug* loader_state() {
+  for (const ElfW(Dyn)* entry = _DYNAMIC; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_DEBUG) return reinterpret_cast<const r_debug*>(entry->d_un.d_ptr);
+  }
+  return nullptr;
+}
+
+static void slow_down() {
+  static thread_local bool has_waited = false;
+  if (slow_process == 0 || has_waited || getpid() != slow_process) return;
+  const r_debug* state = loader_state();
+  if (state == nullptr || state->r_state == r_debug::RT_CONSISTENT) return;
+  has_waited = true;
+  usleep(20000);
+}
+
+// The loader calls them while it changes its list of libraries.
+extern "C" void* __libc_malloc(size_t bytes);
+extern "C" void* __libc_calloc(size_t count, size_t bytes);
+extern "C" void* malloc(size_t bytes) {
+  slow_down();
+  return __libc_malloc(bytes);
+}
+extern "C" void* calloc(size_t count, size_t bytes) {
+  slow_down();
+  return __libc_calloc(count, bytes);
+}
+
 SUBJECT_FUNCTION static void* allocate(size_t bytes) {
   void* pointer = nullptr;
   CHECKED(cudaMalloc(&pointer, bytes));
@@ -25,6 +61,14 @@ SUBJECT_FUNCTION static void* allocate(size_t bytes) {
 }
 
 SUBJECT_FUNCTION static void leak_in_child() { allocate(20001); }
+
+// As the loader does that again for each library that is not loaded yet.
+[[noreturn]] static void load_in_child() {
+  void* library = dlopen("libutil.so.1", RTLD_NOW);
+  if (library == nullptr) _exit(5);
+  dlclose(library);
+  _exit(0);
+}
 
 static void be_child(int input, bool allocates) {
   if (allocates) CHECKED(cudaFree(allocate(777)));
@@ -47,6 +91,24 @@ int main(int count, char** arguments) {
   fflush(stdout);
   char byte = 0;
   if (kind == "later" && read(STDIN_FILENO, &byte, 1) != 1) return 4;
+  std::atomic<bool> well{true};
+  const auto collect = [&](pid_t child) {
+    int status = 0;
+    if (waitpid(child, &status, 0) == child && status == 0) return;
+    fprintf(stderr, "child %d ended with status 0x%x\n", child, static_cast<unsigned>(status));
+    well = false;
+  };
+  if (kind == "loading") slow_process = getpid();
+  std::vector<std::thread> loading;  // several, because one may be the thread that culprit borrows
+  for (int i = 0; i < 3 && kind == "loading"; ++i) {
+    loading.emplace_back([&] {
+      while (!stop.load()) {
+        const pid_t child = fork();
+        if (child == 0) load_in_child();
+        collect(child);
+      }
+    });
+  }
   std::thread forks([&] {
     while (!stop.load() && static_cast<int>(children.size()) < most) {
       const pid_t child = fork();
@@ -61,14 +123,9 @@ int main(int count, char** arguments) {
   while (read(STDIN_FILENO, &byte, 1) > 0) CHECKED(cudaFree(allocate(999)));
   stop = true;
   forks.join();
+  for (std::thread& thread : loading) thread.join();
   close(ends[1]);
-  bool well = true;
-  for (const pid_t child : children) {
-    int status = 0;
-    if (waitpid(child, &status, 0) == child && status == 0) continue;
-    fprintf(stderr, "child %d ended with status 0x%x\n", child, static_cast<unsigned>(status));
-    well = false;
-  }
+  for (const pid_t child : children) collect(child);
   if (!well) return 3;
   puts("fine");
   return 0;
