@@ -61,6 +61,33 @@ TEST_CASE("a mapped device is not opened by an attach", "[attach]") {
   check_fine(run);
 }
 
+TEST_CASE("memory that an attach had no time to search makes the verdict NOT KNOWN", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  for (const bool in_time : {true, false}) {
+    INFO((in_time ? "in time" : "late"));
+    const std::string dump = folder.file(in_time ? "whole.dump" : "part.dump");
+    const Run run = run_alone("attach_target", {"apart"}, [&](pid_t pid) {
+      const std::string number = std::to_string(pid);
+      const Finished attached = run_culprit({"attach", number, "--out", dump, "--timeout", in_time ? "60s" : "1500ms"},
+                                            with_slow_search({{"SEARCH_MS", in_time ? "0" : "1600"}}));
+      INFO(attached.err);
+      REQUIRE(attached.exit_code == 0);
+      CHECK(has(attached.err, "too little time to search ") == !in_time);
+      const Finished detached = run_culprit({"detach", number});
+      INFO(detached.err);
+      CHECK(detached.exit_code == 0);
+    });
+    check_fine(run);
+    const Finished report = run_culprit({"report", dump});
+    INFO(report.out);
+    const std::string first = report.out.substr(0, report.out.find('\n'));
+    CHECK((first.rfind("NOT KNOWN: calls through pointers in ", 0) == 0) == !in_time);
+    CHECK((first.find("are not recorded: the attach had no time to search it (again)") != std::string::npos) ==
+          !in_time);
+  }
+}
+
 TEST_CASE("an attach that does not go on ends, and says what it was doing", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;
