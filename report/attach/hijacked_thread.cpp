@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 
+#include "report/attach/blocking_calls.h"
 #include "report/attach/loader_locks.h"
 #include "report/attach/seccomp_filters.h"
 #include "report/attach/stage.h"
@@ -23,7 +24,8 @@ constexpr std::chrono::milliseconds kShort{500};
 constexpr std::chrono::microseconds kBetweenLooks{50};  // at a call that waits at its end
 // For a lock: its owner may wait for this thread.
 constexpr std::chrono::milliseconds kPatienceForLock{5};
-constexpr std::uint64_t kRedZone = 128;       // below the stack pointer; functions may use it
+constexpr std::chrono::milliseconds kBetweenTries{1};  // to stop a thread that has resumed its work
+constexpr std::uint64_t kRedZone = 128;                // below the stack pointer; functions may use it
 constexpr std::uint64_t kLeftOfStack = 4096;  // must remain at least, below the frame on the thread's own stack
 
 Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
@@ -444,7 +446,7 @@ CallEnd HijackedThread::call_that_waits(std::uint64_t function, const std::vecto
     } else if (gone_) {
       break;
     } else if (read(finished, &done, sizeof(done)) && done != 0) {
-      if (!take_out_of_wait()) break;
+      if (!take_out_of_wait(deadline)) break;
       follows_calls_ = true;
       return CallEnd::kReturned;
     } else if (std::chrono::steady_clock::now() >= deadline) {
@@ -455,10 +457,18 @@ CallEnd HijackedThread::call_that_waits(std::uint64_t function, const std::vecto
   return gone_ = true, CallEnd::kGone;
 }
 
+// Whether the thread has resumed its own work and sleeps in a call that a stop would interrupt, as /proc shows it.
+bool HijackedThread::must_not_stop() const {
+  const ThreadCall call = process_.thread(thread_).current_call();
+  if (call.running || call.number < 0 || call.stack_pointer - memory_ < memory_size_) return false;
+  return BlockingCalls(process_).effect(call) == StopEffect::kSeen;
+}
+
 // Stops the thread where the kernel handles signals. If it was let wait for too long, it has resumed its own work, as
-// an abandoned one does: then it is borrowed anew.
-bool HijackedThread::take_out_of_wait() {
+// an abandoned one does: then it is borrowed anew, once it is where a stop does not interrupt it.
+bool HijackedThread::take_out_of_wait(Deadline deadline) {
   ThreadRegisters registers;
+  while (must_not_stop() && std::chrono::steady_clock::now() < deadline) waiter_->pause(kBetweenTries);
   if (!stop_running(in(kShort)) || !read_registers(thread_, &registers)) return false;
   at_ = At::kStart;
   if (stack_pointer(registers) - memory_ < memory_size_) return true;

@@ -150,7 +150,8 @@ class HijackedThread {
   bool sleeps_for_lock() const;
   CallEnd end_call_in_time();
   CallEnd end_crashed_call();
-  bool take_out_of_wait();
+  bool must_not_stop() const;
+  bool take_out_of_wait(Deadline deadline);
   bool waits_for_loader() const;
   bool stop_running(Deadline deadline);
   void restore_stopped();

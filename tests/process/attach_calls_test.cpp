@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <map>
 #include <sstream>
 
 #include "tests/catch.h"
@@ -114,6 +115,31 @@ TEST_CASE("a thread in a call that continues after a stop is borrowed", "[attach
     run_for_each(processes, "detach", "", folder, &said);  // some may have ended on a busy machine
   });
   check_fine(run);
+}
+
+// The library lets its thread wait for 0.2 s to be taken out of the call, and then go on with its own work.
+TEST_CASE("a thread that was not taken out of a call in time has resumed its work", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const std::map<std::string, std::string> late = {{"LD_PRELOAD", subject_path("late_tracer.so").string()},
+                                                   {"FINISHED_MS", "400"}};
+  for (const std::string kind : {"computing", "waiting", "in turn"}) {
+    INFO(kind);
+    const bool in_turn = kind == "in turn";
+    const Run run = run_alone(in_turn ? "attach_neighbours" : "attach_target", {kind}, [&](pid_t pid) {
+      const std::string number = std::to_string(pid);
+      const Finished attached =
+          run_culprit({"attach", number, "--out", folder.file("x" + kind), "--timeout", "60s"}, late);
+      INFO(attached.err);
+      CHECK(attached.exit_code == 0);
+      check_runs_alone(pid);
+      const Finished detached = run_culprit({"detach", number, "--timeout", "60s"}, late);
+      INFO(detached.err);
+      CHECK(detached.exit_code == 0);
+      check_runs_alone(pid);
+    });
+    check_fine(run);
+  }
 }
 
 TEST_CASE("a thread near the end of its stack, or on another one, is not written to", "[attach]") {

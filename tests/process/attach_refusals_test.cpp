@@ -89,6 +89,21 @@ TEST_CASE("a program whose filter allows what the library does is attached", "[a
   CHECK(leaks[0].count == 3);
 }
 
+// Its sleep is continued by restart_syscall() after a stop, for which the filter would end it: it is made again
+// instead.
+TEST_CASE("a thread that stops late is let go without a call that its filter forbids", "[attach]") {
+  if (!may_trace() || getuid() != 0 || on_gpu()) return;
+  const TemporaryFolder folder;
+  check_fine(run_alone("attach_filtered", filtered("single", calls_of_library()), [&](pid_t pid) {
+    const Finished attached =
+        run_culprit({"attach", std::to_string(pid), "--out", folder.file("x.dump"), "--timeout", "60s"},
+                    {{"LD_PRELOAD", subject_path("late_tracer.so").string()}, {"STOP_MS", "300"}});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    check_runs_alone(pid);
+  }));
+}
+
 TEST_CASE("a seccomp filter that cannot be read is taken for a forbidding one", "[attach]") {
   if (!may_trace() || getuid() != 0 || on_gpu()) return;
   check_fine(run_alone("attach_filtered", filtered("single"), [](pid_t pid) {

@@ -2,15 +2,20 @@
 //
 //   attach_neighbours stacks       two threads' stacks lie in one mapping, and the upper one is nearly full
 //   attach_neighbours alternate    a signal handler runs on a full alternate stack, which lies in its thread's stack
+//   attach_neighbours "in turn"    the main thread sleeps for 50 ms, where it may be stopped, and waits for 0.5 s in a
+//                                  call that a stop would interrupt
 //   attach_neighbours vfork LIB    the main thread waits in vfork() for a child, while another one loads LIB
 //
 // "ready" is printed once the threads wait. At the end of standard input each checks its memory, and "fine" is printed.
 #include <alloca.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -123,6 +128,22 @@ double now() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
+void wait_in_turn() {
+  int ends[2];
+  const timeval patience = {0, 500000};
+  expect(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
+  expect(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0, "setsockopt");
+  ready();
+  for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) <= 0;) {
+    const timespec time = {0, 50000000};
+    expect(nanosleep(&time, nullptr) == 0, "nanosleep");
+    char bytes[2] = {};
+    expect(send(ends[1], bytes, 1, 0) == 1, "send");
+    const double begin = now();
+    expect(recv(ends[0], bytes, 2, MSG_WAITALL) == 1 && now() - begin > 0.49, "recv returned early");
+  }
+}
+
 // The child ends in the middle of an attach that finds no thread.
 void wait_for_vfork(char* library) {
   auto* end = static_cast<double*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -149,6 +170,11 @@ int main(int, char** arguments) {
   nanosleep(&moment, nullptr);  // the loader's first look for it needs more stack than the threads leave
   if (strcmp(arguments[1], "vfork") == 0) {
     wait_for_vfork(arguments[2]);
+    puts("fine");
+    return 0;
+  }
+  if (strcmp(arguments[1], "in turn") == 0) {
+    wait_in_turn();
     puts("fine");
     return 0;
   }
