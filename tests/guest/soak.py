@@ -169,10 +169,8 @@ class Soak:
             try:
                 demand(process.stdout.readline() == "ready\n", "the program did not start")
                 dump = str(self.folder / "attached.%p.dump")
-                before = None
+                seen = []
                 while rounds < 300 if self.long else time.monotonic() < end or rounds < 6:
-                    if rounds == 5:
-                        before = soak_attach.figures(process.pid)
                     for command in (["attach", str(process.pid), "--out", dump, "--timeout", "60s"],
                                     ["detach", str(process.pid), "--timeout", "60s"]):
                         done = subprocess.run([self.build / "bin/culprit", *command], capture_output=True, text=True,
@@ -182,7 +180,8 @@ class Soak:
                     for path in self.folder.glob("attached.*"):
                         path.unlink()
                     rounds += 1
-                growth = soak_attach.check_growth(before, soak_attach.figures(process.pid), Failed)
+                    seen.append(soak_attach.figures(process.pid))
+                growth = soak_attach.check_growth(seen, Failed)
                 out, _ = process.communicate(timeout=60)
             except BaseException:
                 process.kill()
