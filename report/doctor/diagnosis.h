@@ -44,16 +44,6 @@ struct Inside {
 // The memory of a process, by UUID of the GPU; the key "" stands for a dump that could not be read.
 using InsideByGpu = std::map<std::string, Inside>;
 
-enum class HolderKind {
-  kProcess,    // runs, and has the GPU's files open
-  kGhost,      // named by NVML but ended: other processes keep its memory
-  kReusedPid,  // a ghost whose pid has been given to another process
-  kZombie,     // ended, not yet waited for by its parent
-  kStuck,      // in uninterruptible sleep: not even SIGKILL ends it now
-  kHidden,     // only its pid is known: of another container or PID namespace, or hidden by /proc
-  kFilesOnly,  // has the GPU's files open, NVML charges no memory to it
-};
-
 struct Holder {
   HolderKind kind = HolderKind::kProcess;
   std::uint32_t pid = 0;
@@ -126,8 +116,6 @@ struct MigUse {
 };
 MigUse use_of(const GpuFacts& gpu, const MigDevice& mig);
 
-// "process", "ghost", ...: the names in the JSON output.
-const char* holder_kind_name(HolderKind kind);
 // "compute", "graphics", "mps".
 const char* gpu_use_name(GpuUse use);
 // "default", "exclusive-process", ...; "unknown".

@@ -90,8 +90,9 @@ class GpuExplainer {
 
  private:
   void add_inside(Holder* holder) {
-    const auto known = insides_.find(holder->pid);
-    if (known == insides_.end() || !holder->process || holder->kind == HolderKind::kReusedPid) return;
+    if (!holder->process || holder->kind == HolderKind::kReusedPid) return;
+    const auto known = insides_.find(holder->process->pid);
+    if (known == insides_.end()) return;
     std::vector<std::string> uuids = {diagnosis_.gpu.uuid};
     for (const MigDevice& mig : diagnosis_.gpu.mig_devices) {
       if (mig.gpu_instance == holder->gpu_instance) uuids.push_back(mig.uuid);
@@ -159,7 +160,7 @@ class GpuExplainer {
     std::set<std::uint32_t> pids;
     bool numbers_only = false;
     for (const Holder& holder : diagnosis_.holders) {
-      if (holder.process) pids.insert(holder.pid);
+      if (holder.process) pids.insert(holder.process->pid);
       numbers_only = numbers_only || holder.kind == HolderKind::kHidden;
       for (const ProcessFacts& keeper : holder.keepers) pids.insert(keeper.pid);
     }
