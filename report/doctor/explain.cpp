@@ -208,6 +208,16 @@ void add_holders_by_files(const ProcFacts& proc, const std::map<std::uint32_t, I
   }
 }
 
+void add_tables(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<std::uint32_t, InsideByGpu>& insides,
+                Diagnosis* diagnosis) {
+  // In the order of `users_of`: each GPU, then its MIG devices.
+  std::vector<DeviceTable> tables = tables_of(users_of(nvml, proc), insides);
+  auto next = tables.begin();
+  for (GpuDiagnosis& gpu : diagnosis->gpus) {
+    for (std::size_t i = 0; i < 1 + gpu.gpu.mig_devices.size(); ++i) gpu.tables.push_back(std::move(*next++));
+  }
+}
+
 void add_xids(const KernelLog& log, Diagnosis* diagnosis) {
   for (const Xid& xid : log.xids) {
     const auto gpu = std::find_if(diagnosis->gpus.begin(), diagnosis->gpus.end(),
@@ -258,6 +268,7 @@ Diagnosis explain(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<s
   diagnosis.nvml = nvml.available;
   diagnosis.host_view = proc.host_view;
   for (const GpuFacts& gpu : nvml.gpus) diagnosis.gpus.push_back(GpuExplainer(nvml, proc, insides, gpu).explain());
+  add_tables(nvml, proc, insides, &diagnosis);
   if (nvml.gpus.empty()) add_holders_by_files(proc, insides, &diagnosis);
   add_xids(machine.log, &diagnosis);
   add_mps(nvml, proc, machine.mps_pipes, &diagnosis);

@@ -46,7 +46,7 @@ struct DeviceUsers {
   std::optional<unsigned> gpu_instance;
   std::string gpu;                      // of a MIG device: the UUID of its GPU
   std::optional<std::uint64_t> in_use;  // by all processes together; empty: NVML does not tell it
-  std::string problem;  // why `users` is not known; empty: it is
+  std::string problem;                  // why `users` is not known; empty: it is
   // In a container NVML may name numbers of another PID namespace. They are taken for this one's if each of them is
   // that of a process here that uses a GPU; otherwise no number says which process is meant.
   bool foreign_numbers = false;
