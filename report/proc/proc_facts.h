@@ -71,8 +71,8 @@ struct ProcFacts {
 };
 
 // Reads the tree at `root`. Details are read for processes that hold a GPU's files or have the driver loaded, for those
-// in `named`, and for the daemons of CUDA's Multi-Process Service. This process itself is left out. Never throws: unreadable processes are
-// counted. Not thread-safe (getpwuid).
+// in `named`, and for the daemons of CUDA's Multi-Process Service. This process itself is left out. Never throws:
+// unreadable processes are counted. Not thread-safe (getpwuid).
 ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& named);
 
 // The dump that libculprit.so writes in a process, as a path inside its own root; empty: none, or not visible.

@@ -166,7 +166,7 @@ TEST_CASE("a number that two processes have in their namespaces is neither", "[d
   REQUIRE(table["rows"].size() == 3);
   CHECK(table["rows"][0]["kind"] == "ghost");
   CHECK(table["rows"][0]["recorded"].is_null());
-  // They record, and have used the device: they are told, without a figure.
+  // They record, and have used the device: each has a row without a figure.
   for (const std::size_t i : {1, 2}) {
     CHECK(table["rows"][i]["listed"] == false);
     CHECK(table["rows"][i]["bytes"].is_null());
