@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <iterator>
 #include <optional>
 #include <thread>
 
@@ -94,12 +95,76 @@ void UntoldStarts::look_at(const ProcessFolder& process, int pid, const ProcessS
     start.what = Untold::kRunsOn;
   } else {
     is_news = false;
-    if (at_end) others_.push_back(start.program);
+    if (state != format::kStartTold) ++undecided_;
+    if (at_end) others_.push_back(start);
   }
+  if (start.what == Untold::kNotReadable) ++undecided_;
   if (is_news) found_[{pid, stat.start_ticks}] = std::move(start);
 }
 
+UntoldStarts::UntoldStarts(std::string mark) : mark_(std::move(mark)) {
+  const ProcessFolder self(kProc, "self");
+  const std::optional<ProcessStat> stat = self.stat();
+  if (stat) begin_ticks_ = stat->start_ticks;
+  own_path_ = self.link("exe");
+  control_groups_ = self.text("cgroup");
+}
+
+bool UntoldStarts::has_told(int pid) {
+  const ProcessFolder process(kProc, static_cast<std::uint64_t>(pid));
+  const Mapped mapped = mapped_in(process);
+  return !mapped.library.path.empty() && start_state(process, mapped.library).value_or(0) != 0;
+}
+
+OfRun UntoldStarts::belongs(int pid, std::uint64_t start_ticks) const {
+  if (of_run_.count({pid, start_ticks}) != 0) return OfRun::kYes;
+  const auto began = began_.find({pid, start_ticks});
+  return began != began_.end() && began->second ? OfRun::kLikely : OfRun::kNo;
+}
+
+// The number of a process that has ended is not given away as long as it is that of a group or session.
+bool UntoldStarts::is_led_by_run(std::uint32_t leader, const std::map<int, ProcessStat>& all) const {
+  const int pid = static_cast<int>(leader);
+  const auto alive = all.find(pid);
+  return leaders_.count(pid) != 0 && (alive == all.end() || of_run_.count({pid, alive->second.start_ticks}) != 0);
+}
+
+bool UntoldStarts::is_of_run(const ProcessFolder& process, int pid, const ProcessStat& stat,
+                             const std::map<int, ProcessStat>& all) const {
+  if (of_run_.count({pid, stat.start_ticks}) != 0) return true;
+  const auto parent = all.find(static_cast<int>(stat.parent));
+  if (parent != all.end() && of_run_.count({parent->first, parent->second.start_ticks}) != 0) return true;
+  if (stat.start_ticks >= begin_ticks_ && (is_led_by_run(stat.group, all) || is_led_by_run(stat.session, all)))
+    return true;
+  if (has_mark(process, mark_)) return true;
+  // A copy of this process asks NVML.
+  return static_cast<int>(stat.parent) == ::getpid() && process.link("exe") != own_path_;
+}
+
+// Whether its parent ended, as far as that can be told: the kernel then gives it to the first process of the PID
+// namespace, or to the one of its ancestors that asked for it. One that this first process started itself, as the
+// script of a container does, has its session.
+bool UntoldStarts::is_orphan(const ProcessFolder& process, const ProcessStat& stat,
+                             const std::map<int, ProcessStat>& all) const {
+  const auto parent = all.find(static_cast<int>(stat.parent));
+  if (parent == all.end()) return false;
+  static constexpr const char* kReapers[] = {"systemd",   "init",        "tini",      "docker-init", "dumb-init",
+                                             "catatonit", "podman-init", "s6-svscan", "slurmstepd"};
+  const std::string& name = parent->second.name;
+  const bool adopts =
+      std::any_of(std::begin(kReapers), std::end(kReapers), [&](const char* one) { return name == one; });
+  const bool has_own_session = parent->first == 1 && stat.session != parent->second.session;
+  if (!adopts && !has_own_session) return false;
+  // One of another run has another mark.
+  const std::string variable = mark_.substr(0, mark_.find('=') + 1);
+  const std::string environment = process.text("environ");
+  if (environment.compare(0, variable.size(), variable) == 0 || environment.find('\0' + variable) != std::string::npos)
+    return false;
+  return process.text("cgroup") == control_groups_;
+}
+
 bool UntoldStarts::look_at_all(bool at_end) {
+  undecided_ = 0;
   const int own = ::getpid();
   std::map<int, ProcessStat> all;
   for_each_entry(kProc, [&](const char* name) {
@@ -108,19 +173,20 @@ bool UntoldStarts::look_at_all(bool at_end) {
     const std::optional<ProcessStat> stat = ProcessFolder(kProc, *pid).stat();
     if (stat && !stat->kernel_thread) all.emplace(static_cast<int>(*pid), *stat);
   });
-  const std::string own_path = own_program();
   bool any = false;
   // A parent has mostly a lower number than its children; otherwise the next look knows them.
   for (const auto& [pid, stat] : all) {
     const ProcessFolder process(kProc, static_cast<std::uint64_t>(pid));
-    const auto parent = all.find(static_cast<int>(stat.parent));
-    bool is_of_run = of_run_.count({pid, stat.start_ticks}) != 0 ||
-                     (parent != all.end() && of_run_.count({parent->first, parent->second.start_ticks}) != 0) ||
-                     has_mark(process, mark_);
-    // A copy of this process asks NVML.
-    if (!is_of_run && static_cast<int>(stat.parent) == own) is_of_run = process.link("exe") != own_path;
-    if (!is_of_run) continue;
+    if (!is_of_run(process, pid, stat, all)) {
+      if (stat.start_ticks < begin_ticks_ || stat.has_ended()) continue;
+      const Key key = {pid, stat.start_ticks};
+      auto began = began_.find(key);
+      if (began == began_.end()) began = began_.emplace(key, is_orphan(process, stat, all)).first;
+      if (began->second) ++undecided_;
+      continue;
+    }
     of_run_.insert({pid, stat.start_ticks});
+    leaders_.insert(pid);
     if (stat.has_ended()) continue;
     any = true;
     look_at(process, pid, stat, at_end);

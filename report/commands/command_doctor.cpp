@@ -2,7 +2,6 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "report/base/environment.h"
@@ -30,14 +29,6 @@ struct DoctorCommand {
   OutputOptions output;         // format and file only
 };
 
-std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
-  std::set<std::uint32_t> pids;
-  for (const GpuFacts& gpu : nvml.gpus) {
-    for (const GpuProcess& process : gpu.processes) pids.insert(process.pid);
-  }
-  return pids;
-}
-
 // A copy of this process asks first: NVML may hang in a driver that is stuck.
 NvmlFacts nvml_facts(const std::string& library) {
   NvmlQuestion question(kLongestOfDoctor);
@@ -60,7 +51,7 @@ int run_doctor(const DoctorCommand& command) {
                std::to_string(nvml.gpus.size()));
     return kExitUsage;
   }
-  const ProcFacts proc = read_proc(value_or("CULPRIT_PROC", "/proc"), named_processes(nvml));
+  const ProcFacts proc = read_proc(value_or("CULPRIT_PROC", "/proc"), numbers_in(nvml));
   SystemFacts machine;
   machine.name = host_name();
   if (machine.name.empty()) machine.name = "this machine";

@@ -55,6 +55,7 @@ int run_report(const ReportCommand& command) try {
   add_left_out(left_out, &reports);
   require_complete(command.output, &reports);
   tell_lives_on(command.output, runs.lives_on(), &reports);
+  tell_notes(runs.notes(), &reports);
   for (const std::string& failure : runs.failures()) {
     if (!reports.empty()) reports.front().notes.push_back(failure);
   }

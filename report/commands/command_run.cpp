@@ -1,6 +1,7 @@
 // culprit run -- command...: runs a program under libculprit.so and reports its leaks and those of its children.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +30,7 @@
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
 #include "report/doctor/failure_watch.h"
+#include "report/doctor/run_charges.h"
 #include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
 #include "report/merge/run_file.h"
@@ -137,15 +139,28 @@ std::string deed_of(const UntoldStart& start) {
   return {};
 }
 
-// `dumps`: that were found. A process that recorded is known, though this one may not look at it.
-std::vector<Report> reports_of(const std::vector<UntoldStart>& untold, const std::vector<std::string>& dumps) {
+// `charged`: by NVML. `dumps`: that were found. A process that recorded is known, though this one may not look at it.
+std::vector<Report> reports_of(const std::vector<UntoldStart>& untold, const std::vector<UnseenProcess>& charged,
+                               const std::vector<std::string>& dumps) {
   std::set<std::pair<std::uint32_t, std::uint64_t>> recorded;
   for (const std::string& dump : dumps) {
     if (const std::optional<format::Header> header = header_of_dump(dump))
       recorded.emplace(header->pid, header->start_time_ticks);
   }
   std::vector<Report> reports;
+  std::set<int> told;
+  for (const UnseenProcess& process : charged) {
+    const bool has_dump = recorded.count({static_cast<std::uint32_t>(process.pid), process.start_ticks}) != 0 ||
+                          recorded.count({process.own_number, process.start_ticks}) != 0;
+    const bool better_known = std::any_of(untold.begin(), untold.end(), [&](const UntoldStart& start) {
+      return start.pid == process.pid && start.what != Untold::kNotReadable;
+    });
+    if (has_dump || better_known) continue;
+    reports.push_back(report_of_deed(process.pid, process.program, deed_of(process)));
+    told.insert(process.pid);
+  }
   for (const UntoldStart& start : untold) {
+    if (told.count(start.pid) != 0) continue;
     if (start.what == Untold::kNotReadable &&
         recorded.count({static_cast<std::uint32_t>(start.pid), start.start_ticks}) != 0)
       continue;
@@ -157,8 +172,14 @@ std::vector<Report> reports_of(const std::vector<UntoldStart>& untold, const std
 }
 
 // "2 processes went on after the command, without CUDA so far: sleep, sh"
-std::string lives_on_text(const std::vector<std::string>& programs) {
+std::string lives_on_text(const std::vector<UntoldStart>& others, const std::vector<UnseenProcess>& charged) {
   constexpr std::size_t kNamed = 4;
+  std::vector<std::string> programs;
+  for (const UntoldStart& other : others) {
+    const bool has_memory = std::any_of(charged.begin(), charged.end(),
+                                        [&](const UnseenProcess& process) { return process.pid == other.pid; });
+    if (!has_memory) programs.push_back(other.program);
+  }
   if (programs.empty()) return {};
   std::string text =
       plural(programs.size(), "process", "processes") + " went on after the command, without CUDA so far: ";
@@ -175,7 +196,8 @@ std::chrono::milliseconds wait_of(const RunCommand& command) {
 
 // The report's part of the exit code; `failed`: the processes that could not record.
 int report_run(const std::vector<std::string>& paths, const std::vector<Report>& failed, const std::string& lives_on,
-               const ChildResult& child, const RunCommand& command, Selection* selection, bool kept) {
+               const std::vector<std::string>& notes, const ChildResult& child, const RunCommand& command,
+               Selection* selection, bool kept) {
   check_output_file(command.output.output, paths);
   LoadOptions options = command.output.load;
   options.machine.child = end_of(child);
@@ -187,6 +209,7 @@ int report_run(const std::vector<std::string>& paths, const std::vector<Report>&
   add_missing_ranks(!is_a_rank(), &reports);
   require_complete(command.output, &reports);
   if (!lives_on.empty()) tell_lives_on(command.output, {lives_on}, &reports);
+  tell_notes(notes, &reports);
   selection->apply(command.output.load.judge.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
@@ -251,6 +274,7 @@ class RunPlace {
   // A folder for files that the command needs.
   const std::string& folder() const { return folder_.path(); }
   void set_lives_on(const std::string& sentence) { record_.lives_on = sentence; }
+  void set_notes(const std::vector<std::string>& sentences) { record_.notes = sentences; }
   RunOfDumps run() const { return {record_.start_realtime_ns, record_.id}; }
   // Writes what is known of the run beside its dumps. Throws FileError.
   void finish(const ChildResult& child, const std::vector<std::string>& dumps,
@@ -336,10 +360,12 @@ int run_program(const RunCommand& command) {
   std::vector<std::string> program = command.command;
   forward_environment(&program, &environment);
   FailureWatch watch(place->pattern(), place->run());
+  RunCharges charges(*untold);
   const ChildResult child = run_child(program, environment, [&] {
     try {
       place->run_starts().look();
       untold->look();
+      charges.look();
     } catch (const std::exception& error) {
       log::debug("the processes of the run cannot be watched", error);
     }
@@ -365,14 +391,17 @@ int run_program(const RunCommand& command) {
   std::vector<std::string> dumps;
   try {
     const std::vector<UntoldStart> found_processes = untold->finish(wait_of(command));
-    const std::string lives_on = lives_on_text(untold->others());
+    charges.finish();
+    const std::vector<UnseenProcess> charged = charges.found();
+    const std::string lives_on = lives_on_text(untold->others(), charged);
     dumps = find_dumps(place->pattern(), place->run());
-    std::vector<Report> failed = reports_of(found_processes, dumps);
+    std::vector<Report> failed = reports_of(found_processes, charged, dumps);
     std::vector<Report> told = place->run_starts().reports(dumps);
     std::move(told.begin(), told.end(), std::back_inserter(failed));
     place->set_lives_on(lives_on);
+    place->set_notes(charges.notes());
     finish(&*place, child, dumps, failed);
-    found = report_run(dumps, failed, lives_on, child, command, &*selection, place->kept());
+    found = report_run(dumps, failed, lives_on, charges.notes(), child, command, &*selection, place->kept());
   } catch (const std::exception& error) {  // FileError, or no memory for the report
     log::failure(error);
   }

@@ -1,6 +1,8 @@
-// culprit top PID|DUMP: the current holders of memory, largest first, refreshed while the process runs.
+// culprit top PID|DUMP: the current holders of memory, largest first, refreshed while the process runs. Without a
+// target: all processes of each GPU.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <map>
@@ -9,14 +11,20 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "report/base/clock.h"
 #include "report/base/descriptor.h"
+#include "report/base/environment.h"
 #include "report/base/exit_codes.h"
+#include "report/base/host_name.h"
 #include "report/base/log.h"
+#include "report/base/terminal.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/cuda/kinds.h"
+#include "report/doctor/device_table.h"
+#include "report/doctor/inside.h"
 #include "report/doctor/nvml_question.h"
 #include "report/judge/balances.h"
 #include "report/judge/load_report.h"
@@ -24,6 +32,7 @@
 #include "report/proc/proc_facts.h"
 #include "report/proc/process_folder.h"
 #include "report/proc/target_process.h"
+#include "report/render/text/palette.h"
 #include "report/render/text/render_balance.h"
 #include "report/render/text/render_sharing.h"
 #include "report/select/grouped_rows.h"
@@ -34,7 +43,7 @@ namespace culprit::report {
 namespace {
 
 struct TopCommand {
-  std::string target;  // a pid or a dump's path
+  std::string target;  // a pid or a dump's path; empty: all processes of the machine
   double interval = 2;
   unsigned times = 0;  // 0: on a terminal until the process ends, elsewhere once
   unsigned rows = 20;
@@ -104,27 +113,40 @@ std::string change_text(std::uint64_t now, std::uint64_t before) {
   return now > before ? "+" + format_bytes(now - before) : "-" + format_bytes(before - now);
 }
 
-// NVML's figures for a process. A library that did not answer once is not asked again.
+// NVML's figures, and the dumps of all processes that record. A library that did not answer once is not asked again.
 class Figures {
  public:
   // `pid`: empty when it is not known.
   explicit Figures(std::optional<std::uint32_t> pid) : pid_(pid) {}
 
-  // At most once in a second: a question takes the driver's locks.
-  void read() {
-    const auto now = std::chrono::steady_clock::now();
-    if (!pid_ || !users_.problem.empty() || now < next_) return;
+  // At most once in a second, and for at most a twentieth of the time: a question takes the driver's locks, and dumps
+  // may be large. `own`: the report of the process itself; nullptr: there is none.
+  void read(const Report* own) {
+    const auto begin = std::chrono::steady_clock::now();
+    if (!users_.problem.empty() || begin < next_) return;
     users_ = ask_for_users(&question_);
-    next_ = now + std::chrono::seconds(1);
+    std::map<std::uint32_t, InsideByGpu> insides;
+    const std::string proc = value_or("CULPRIT_PROC", kProc);
+    for (const Recorder& recorder : users_.recorders) {
+      insides[recorder.pid] = own != nullptr && recorder.pid == pid_ ? inside_of(*own, recorder.dump, users_)
+                                                                     : looks_.look(proc, recorder, users_);
+    }
+    tables_ = tables_of(users_, insides);
+    const auto end = std::chrono::steady_clock::now();
+    next_ = end + std::max<std::chrono::steady_clock::duration>(std::chrono::seconds(1), (end - begin) * 20);
   }
   Charge of(const DeviceInfo& device) const {
     return pid_ ? charge_of(users_, device.uuid, *pid_) : Charge{std::nullopt, "name the process, not its dump"};
   }
+  const std::vector<DeviceTable>& tables() const { return tables_; }
+  const std::string& problem() const { return users_.problem; }
 
  private:
   const std::optional<std::uint32_t> pid_;
   NvmlQuestion question_;
   GpuUsers users_;
+  RepeatedLook looks_;
+  std::vector<DeviceTable> tables_;
   std::chrono::steady_clock::time_point next_;
 };
 
@@ -175,8 +197,8 @@ class Top {
   }
 
  private:
-  // Of now, while the process runs.
-  static void print_balances(const Report& report, const Figures& figures, std::ostream& out) {
+  // Of now, while the process runs, and all processes of the GPUs that it uses.
+  void print_balances(const Report& report, const Figures& figures, std::ostream& out) const {
     constexpr std::size_t kIndent = 8;
     for (const DeviceInfo& device : report.devices) {
       const Charge charge = figures.of(device);
@@ -186,13 +208,50 @@ class Top {
       render_balance_items(*balance, gpu, kIndent, out);
       out << (balance->items.empty() ? gpu : std::string(kIndent, ' ')) << charge_text(*balance, charge.problem)
           << "\n";
+      if (const DeviceTable* const table = table_of(figures.tables(), device.uuid))
+        render_table(*table, palette_, kIndent, out);
     }
   }
 
+  const Palette palette_{wants_colours(STDOUT_FILENO)};
   const TopCommand& command_;
   std::map<std::string, std::uint64_t> before_;
   bool drawn_ = false;
 };
+
+unsigned looks_of(const TopCommand& command, bool terminal) {
+  return command.times != 0 ? command.times : terminal ? 0 : 1;
+}
+
+void begin_look(bool terminal, unsigned look) {
+  if (terminal) std::cout << "\x1b[H\x1b[J";
+  if (!terminal && look > 1) std::cout << "\n";
+}
+
+// All processes of each GPU. Returns kExitUnreadable when NVML cannot be used.
+int run_top_of_machine(const TopCommand& command) {
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const unsigned times = looks_of(command, terminal);
+  const Palette palette(wants_colours(STDOUT_FILENO));
+  Figures figures(std::nullopt);
+  for (unsigned look = 1;; ++look) {
+    figures.read(nullptr);
+    if (!figures.problem().empty()) {
+      log::error("the processes of the GPUs are not known: " + figures.problem() + " (culprit doctor reads /proc)");
+      return kExitUnreadable;
+    }
+    begin_look(terminal, look);
+    std::cout << palette.title("culprit top") << " · " << printable(host_name()) << " · all processes of each GPU\n";
+    for (const DeviceTable& table : figures.tables()) {
+      std::cout << "\n";
+      render_table(table, palette, 0, std::cout);
+    }
+    if (figures.tables().empty()) std::cout << "NVML shows no GPU here\n";
+    std::cout << std::flush;
+    if (look == times) return kExitFine;
+    std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
+  }
+}
 
 // Returns the exit code: kExitUnreadable when there is no such process or dump.
 int run_top(const TopCommand& command) try {
@@ -205,7 +264,7 @@ int run_top(const TopCommand& command) try {
   options.lookup = [&](std::vector<ModuleSymbols>& modules) { symbols.look_up(modules); };
   options.judge.strict = true;  // all live memory, including caches and libraries
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  const unsigned times = command.times != 0 ? command.times : terminal ? 0 : 1;
+  const unsigned times = looks_of(command, terminal);
   Top top(command);
   Figures figures(source.pid());
   for (unsigned look = 1;; ++look) {
@@ -217,9 +276,8 @@ int run_top(const TopCommand& command) try {
       log::note(error.what());  // the process ended, and its dump is gone
       return kExitFine;
     }
-    if (report.process.status.ended == Ended::kRunning) figures.read();
-    if (terminal) std::cout << "\x1b[H\x1b[J";
-    if (!terminal && look > 1) std::cout << "\n";
+    if (report.process.status.ended == Ended::kRunning) figures.read(&report);
+    begin_look(terminal, look);
     std::cout << top.picture(report, figures) << std::flush;
     if (look == times || report.process.status.ended != Ended::kRunning || report.snapshot_ns != 0) return kExitFine;
     std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
@@ -233,8 +291,10 @@ int run_top(const TopCommand& command) try {
 
 Action declare_top(OptionList* options) {
   const auto command = std::make_shared<TopCommand>();
-  options->add("PID|DUMP", &command->target, "A process under culprit (or the culprit run that started it), or a dump")
-      .is_required()
+  options
+      ->add("PID|DUMP", &command->target,
+            "A process under culprit (or the culprit run that started it), or a dump; without it "
+            "all processes of each GPU")
       .type("");
   options->add("--interval", &command->interval, "Seconds between two looks")
       .in_range(0.1, 3600.0)
@@ -249,7 +309,7 @@ Action declare_top(OptionList* options) {
       .one_of({"stack", "function", "library", "thread", "device", "cause", "mark"})
       .type("BY")
       .shows_default();
-  return [command] { return run_top(*command); };
+  return [command] { return command->target.empty() ? run_top_of_machine(*command) : run_top(*command); };
 }
 
 }  // namespace culprit::report

@@ -248,6 +248,16 @@ void tell_lives_on(const OutputOptions& options, const std::vector<std::string>&
   }
 }
 
+void tell_notes(const std::vector<std::string>& sentences, std::vector<Report>* reports) {
+  for (const std::string& sentence : sentences) {
+    if (reports->empty()) {
+      log::debug(sentence);
+    } else {
+      reports->front().notes.push_back(sentence);
+    }
+  }
+}
+
 bool has_gate(const OutputOptions& options) {
   const bool only_none = options.fail_on.size() == 1 && options.fail_on.front() == "none";
   return options.require_complete || options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);

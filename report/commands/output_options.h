@@ -69,6 +69,9 @@ void require_complete(const OutputOptions& options, std::vector<Report>* reports
 void tell_lives_on(const OutputOptions& options, const std::vector<std::string>& sentences,
                    std::vector<Report>* reports);
 
+// Adds sentences about a run to the notes of its first report.
+void tell_notes(const std::vector<std::string>& sentences, std::vector<Report>* reports);
+
 // Whether --fail-on, --error-exitcode or --require-complete ask for a gate.
 bool has_gate(const OutputOptions& options);
 

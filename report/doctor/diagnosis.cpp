@@ -6,26 +6,6 @@
 
 namespace culprit::report {
 
-const char* holder_kind_name(HolderKind kind) {
-  switch (kind) {
-    case HolderKind::kProcess:
-      return "process";
-    case HolderKind::kGhost:
-      return "ghost";
-    case HolderKind::kReusedPid:
-      return "reused-pid";
-    case HolderKind::kZombie:
-      return "zombie";
-    case HolderKind::kStuck:
-      return "stuck";
-    case HolderKind::kHidden:
-      return "hidden";
-    case HolderKind::kFilesOnly:
-      return "files-only";
-  }
-  return "process";
-}
-
 const char* compute_mode_name(ComputeMode mode) {
   switch (mode) {
     case ComputeMode::kUnknown:

@@ -2,57 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "report/doctor/device_table.h"
 #include "report/doctor/gpu_facts.h"
 #include "report/doctor/gpu_users.h"
+#include "report/doctor/inside.h"
 #include "report/doctor/kernel_log.h"
 #include "report/doctor/known_issues.h"
-#include "report/model/balance.h"
 #include "report/proc/proc_facts.h"
 
 namespace culprit::report {
-
-// A process's memory on one GPU according to its dump.
-struct Inside {
-  struct Stack {
-    std::string id;  // the group's fingerprint in `culprit report`
-    std::uint64_t bytes = 0;
-    std::uint64_t count = 0;
-    std::string api;
-    std::string place;  // "solver.cu:31  Solver::step"
-    std::string cause;  // "exception"; empty: live, without evidence of a leak
-  };
-  std::string gpu;                 // UUID
-  std::string dump;                // path, as the process sees it
-  std::string problem;             // why it could not be read; empty: it was read
-  std::uint64_t live_bytes = 0;    // recorded and not freed, without lost_bytes and cached_bytes
-  std::uint64_t lost_bytes = 0;    // its owner left by an exception or error, a free was refused, ...
-  std::uint64_t cached_bytes = 0;  // segments of caching allocators
-  std::uint64_t pool_bytes = 0;    // kept for re-use by the default memory pool
-  std::vector<Stack> stacks;       // the largest few
-  std::optional<Balance> balance;  // of now
-  Charge charge;                   // NVML's figure for the process
-  // Sentences about memory that another process maps, or of another process that this one maps.
-  std::vector<std::string> shared;
-  std::uint64_t known() const { return live_bytes + lost_bytes + cached_bytes + pool_bytes; }
-};
-
-// The memory of a process, by UUID of the GPU; the key "" stands for a dump that could not be read.
-using InsideByGpu = std::map<std::string, Inside>;
-
-enum class HolderKind {
-  kProcess,    // runs, and has the GPU's files open
-  kGhost,      // named by NVML but ended: other processes keep its memory
-  kReusedPid,  // a ghost whose pid has been given to another process
-  kZombie,     // ended, not yet waited for by its parent
-  kStuck,      // in uninterruptible sleep: not even SIGKILL ends it now
-  kHidden,     // only its pid is known: of another container or PID namespace, or hidden by /proc
-  kFilesOnly,  // has the GPU's files open, NVML charges no memory to it
-};
 
 struct Holder {
   HolderKind kind = HolderKind::kProcess;
@@ -88,6 +50,7 @@ struct MpsDaemon {
 
 struct GpuDiagnosis {
   GpuFacts gpu;
+  std::vector<DeviceTable> tables;           // of the GPU, then of its MIG devices
   std::vector<Holder> holders;               // largest first
   std::uint64_t named = 0;                   // the sum of the bytes that NVML charges to holders
   std::optional<std::uint64_t> unexplained;  // used bytes of no holder; empty: NVML does not report the used bytes
@@ -126,8 +89,6 @@ struct MigUse {
 };
 MigUse use_of(const GpuFacts& gpu, const MigDevice& mig);
 
-// "process", "ghost", ...: the names in the JSON output.
-const char* holder_kind_name(HolderKind kind);
 // "compute", "graphics", "mps".
 const char* gpu_use_name(GpuUse use);
 // "default", "exclusive-process", ...; "unknown".

@@ -90,8 +90,9 @@ class GpuExplainer {
 
  private:
   void add_inside(Holder* holder) {
-    const auto known = insides_.find(holder->pid);
-    if (known == insides_.end() || !holder->process || holder->kind == HolderKind::kReusedPid) return;
+    if (!holder->process || holder->kind == HolderKind::kReusedPid) return;
+    const auto known = insides_.find(holder->process->pid);
+    if (known == insides_.end()) return;
     std::vector<std::string> uuids = {diagnosis_.gpu.uuid};
     for (const MigDevice& mig : diagnosis_.gpu.mig_devices) {
       if (mig.gpu_instance == holder->gpu_instance) uuids.push_back(mig.uuid);
@@ -159,7 +160,7 @@ class GpuExplainer {
     std::set<std::uint32_t> pids;
     bool numbers_only = false;
     for (const Holder& holder : diagnosis_.holders) {
-      if (holder.process) pids.insert(holder.pid);
+      if (holder.process) pids.insert(holder.process->pid);
       numbers_only = numbers_only || holder.kind == HolderKind::kHidden;
       for (const ProcessFacts& keeper : holder.keepers) pids.insert(keeper.pid);
     }
@@ -204,6 +205,16 @@ void add_holders_by_files(const ProcFacts& proc, const std::map<std::uint32_t, I
       diagnosis->holders.push_back(holder);
       diagnosis->holders.back().inside = inside;
     }
+  }
+}
+
+void add_tables(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<std::uint32_t, InsideByGpu>& insides,
+                Diagnosis* diagnosis) {
+  // In the order of `users_of`: each GPU, then its MIG devices.
+  std::vector<DeviceTable> tables = tables_of(users_of(nvml, proc), insides);
+  auto next = tables.begin();
+  for (GpuDiagnosis& gpu : diagnosis->gpus) {
+    for (std::size_t i = 0; i < 1 + gpu.gpu.mig_devices.size(); ++i) gpu.tables.push_back(std::move(*next++));
   }
 }
 
@@ -257,6 +268,7 @@ Diagnosis explain(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<s
   diagnosis.nvml = nvml.available;
   diagnosis.host_view = proc.host_view;
   for (const GpuFacts& gpu : nvml.gpus) diagnosis.gpus.push_back(GpuExplainer(nvml, proc, insides, gpu).explain());
+  add_tables(nvml, proc, insides, &diagnosis);
   if (nvml.gpus.empty()) add_holders_by_files(proc, insides, &diagnosis);
   add_xids(machine.log, &diagnosis);
   add_mps(nvml, proc, machine.mps_pipes, &diagnosis);

@@ -5,47 +5,151 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/json_input.h"
+#include "report/doctor/holders.h"
 
 namespace culprit::report {
 namespace {
 
 using Json = nlohmann::json;
 
-bool uses_gpu(const ProcFacts& proc, std::uint32_t pid) {
-  const ProcessFacts* process = proc.find(pid);
-  return process != nullptr && (process->holds_files() || process->maps_driver);
+GpuUser user_of(const GpuProcess& process, const ProcFacts& proc, const std::set<std::uint32_t>& numbers,
+                const HolderFinder& finder) {
+  GpuUser user;
+  user.pid = process.pid;
+  user.gpu_instance = process.gpu_instance;
+  user.kind = finder.named(process).kind;
+  const ProcessFacts* const found = process_of(proc, process.pid, numbers);
+  if (found == nullptr) return user;
+  user.name = found->name;
+  if (user.kind == HolderKind::kReusedPid || user.kind == HolderKind::kHidden) return user;
+  user.here = found->pid;
+  user.own_number = found->own_number;
+  user.start_ticks = found->start_ticks;
+  user.account = found->user;
+  user.unreadable = found->unreadable;
+  return user;
+}
+
+// The numbers say nothing about processes here.
+void forget_processes(std::vector<GpuUser>* users) {
+  for (GpuUser& user : *users) {
+    GpuUser only_number;
+    only_number.pid = user.pid;
+    only_number.bytes = user.bytes;
+    only_number.kind = HolderKind::kHidden;
+    only_number.computes = user.computes;
+    only_number.gpu_instance = user.gpu_instance;
+    user = std::move(only_number);
+  }
+}
+
+bool is_of(const GpuProcess& process, const MigDevice& mig) {
+  if (process.gpu_instance != mig.gpu_instance) return false;
+  return mig.gpu_instance || process.compute_instance == mig.compute_instance;
 }
 
 // `mig`: only its processes; nullptr: all of the GPU.
-DeviceUsers users_of(const GpuFacts& gpu, const MigDevice* mig, const ProcFacts& proc) {
+DeviceUsers users_of(const GpuFacts& gpu, const MigDevice* mig, const ProcFacts& proc,
+                     const std::set<std::uint32_t>& numbers, const HolderFinder& finder) {
   DeviceUsers device;
   device.uuid = mig == nullptr ? gpu.uuid : mig->uuid;
+  device.title = "GPU " + std::to_string(gpu.index);
+  const std::optional<GpuMemory>& memory = mig == nullptr ? gpu.memory : mig->memory;
+  if (memory) device.in_use = memory->used();
+  if (mig != nullptr) {
+    device.title = "MIG " + std::to_string(mig->index) + " of " + device.title;
+    device.gpu_instance = mig->gpu_instance;
+    device.gpu = gpu.uuid;
+  }
   std::map<std::uint32_t, GpuUser> users;
   for (const GpuProcess& process : gpu.processes) {
-    if (mig != nullptr &&
-        (process.gpu_instance != mig->gpu_instance || process.compute_instance != mig->compute_instance))
-      continue;
-    GpuUser& user = users[process.pid];
-    user.pid = process.pid;
+    if (mig != nullptr && !is_of(process, *mig)) continue;
+    const auto known = users.find(process.pid);
+    GpuUser& user = known != users.end()
+                        ? known->second
+                        : users.emplace(process.pid, user_of(process, proc, numbers, finder)).first->second;
+    user.computes = user.computes || process.use != GpuUse::kGraphics;
     if (process.bytes) user.bytes = user.bytes.value_or(0) + *process.bytes;
   }
   if (users.empty() && !gpu.processes_known)
     device.problem = gpu.unseen.empty() ? "NVML does not list the processes of this GPU" : gpu.unseen.back();
-  device.foreign_numbers = !proc.host_view && std::any_of(users.begin(), users.end(), [&](const auto& user) {
-    return !uses_gpu(proc, user.first);
-  });
-  for (auto& [pid, user] : users) {
-    const ProcessFacts* process = proc.find(pid);
-    if (!device.foreign_numbers && process != nullptr) user.name = process->name;
+  for (auto& [number, user] : users) {
+    const ProcessFacts* const process = process_of(proc, number, numbers);
+    device.foreign_numbers =
+        device.foreign_numbers || (!proc.host_view && (process == nullptr || !process->uses_gpu()));
     device.users.push_back(std::move(user));
   }
+  if (device.foreign_numbers) forget_processes(&device.users);
   std::stable_sort(device.users.begin(), device.users.end(), [](const GpuUser& left, const GpuUser& right) {
     return left.bytes.value_or(0) > right.bytes.value_or(0);
   });
   return device;
 }
 
+Json json_of(const GpuUser& user) {
+  return {{"pid", user.pid},
+          {"name", user.name},
+          {"bytes", user.bytes ? Json(*user.bytes) : Json()},
+          {"kind", static_cast<int>(user.kind)},
+          {"here", user.here},
+          {"own_number", user.own_number},
+          {"start_ticks", user.start_ticks},
+          {"account", user.account},
+          {"unreadable", user.unreadable},
+          {"computes", user.computes},
+          {"gpu_instance", user.gpu_instance ? Json(*user.gpu_instance) : Json()}};
+}
+
+GpuUser user_in(const Json& json) {
+  GpuUser user;
+  user.pid = json.at("pid").get<std::uint32_t>();
+  user.name = json.at("name").get<std::string>();
+  if (!json.at("bytes").is_null()) user.bytes = json.at("bytes").get<std::uint64_t>();
+  user.kind = static_cast<HolderKind>(json.at("kind").get<int>());
+  user.here = json.at("here").get<std::uint32_t>();
+  user.own_number = json.at("own_number").get<std::uint32_t>();
+  user.start_ticks = json.at("start_ticks").get<std::uint64_t>();
+  user.account = json.at("account").get<std::string>();
+  user.unreadable = json.at("unreadable").get<std::string>();
+  user.computes = json.at("computes").get<bool>();
+  if (!json.at("gpu_instance").is_null()) user.gpu_instance = json.at("gpu_instance").get<unsigned>();
+  return user;
+}
+
+DeviceUsers device_in(const Json& json) {
+  DeviceUsers device;
+  device.uuid = json.at("uuid").get<std::string>();
+  device.title = json.at("title").get<std::string>();
+  device.gpu = json.at("gpu").get<std::string>();
+  if (!json.at("gpu_instance").is_null()) device.gpu_instance = json.at("gpu_instance").get<unsigned>();
+  if (!json.at("in_use").is_null()) device.in_use = json.at("in_use").get<std::uint64_t>();
+  device.problem = json.at("problem").get<std::string>();
+  device.foreign_numbers = json.at("foreign").get<bool>();
+  for (const Json& user : json.at("users")) device.users.push_back(user_in(user));
+  return device;
+}
+
 }  // namespace
+
+const char* holder_kind_name(HolderKind kind) {
+  switch (kind) {
+    case HolderKind::kProcess:
+      return "process";
+    case HolderKind::kGhost:
+      return "ghost";
+    case HolderKind::kReusedPid:
+      return "reused-pid";
+    case HolderKind::kZombie:
+      return "zombie";
+    case HolderKind::kStuck:
+      return "stuck";
+    case HolderKind::kHidden:
+      return "hidden";
+    case HolderKind::kFilesOnly:
+      return "files-only";
+  }
+  return "process";
+}
 
 const DeviceUsers* GpuUsers::of(const std::string& uuid) const {
   const auto found =
@@ -53,12 +157,38 @@ const DeviceUsers* GpuUsers::of(const std::string& uuid) const {
   return found == devices.end() ? nullptr : &*found;
 }
 
+const ProcessFacts* process_of(const ProcFacts& proc, std::uint32_t number, const std::set<std::uint32_t>& numbers) {
+  const ProcessFacts* const same = proc.find(number);
+  if (same != nullptr && (same->uses_gpu() || same->state == 'Z' || !same->unreadable.empty())) return same;
+  const ProcessFacts* nested = nullptr;
+  for (const auto& [pid, process] : proc.processes) {
+    if (process.own_number != number || pid == number || !process.uses_gpu() || numbers.count(pid) != 0) continue;
+    if (nested != nullptr) return same;  // it may be either
+    nested = &process;
+  }
+  return nested != nullptr ? nested : same;
+}
+
+std::set<std::uint32_t> numbers_in(const NvmlFacts& nvml) {
+  std::set<std::uint32_t> numbers;
+  for (const GpuFacts& gpu : nvml.gpus) {
+    for (const GpuProcess& process : gpu.processes) numbers.insert(process.pid);
+  }
+  return numbers;
+}
+
 GpuUsers users_of(const NvmlFacts& nvml, const ProcFacts& proc) {
   GpuUsers users;
   if (!nvml.available) users.problem = "NVML cannot be used: " + nvml.problem;
+  const std::set<std::uint32_t> numbers = numbers_in(nvml);
   for (const GpuFacts& gpu : nvml.gpus) {
-    users.devices.push_back(users_of(gpu, nullptr, proc));
-    for (const MigDevice& mig : gpu.mig_devices) users.devices.push_back(users_of(gpu, &mig, proc));
+    const HolderFinder finder(nvml, proc, gpu);
+    users.devices.push_back(users_of(gpu, nullptr, proc, numbers, finder));
+    for (const MigDevice& mig : gpu.mig_devices) users.devices.push_back(users_of(gpu, &mig, proc, numbers, finder));
+  }
+  for (const auto& [pid, process] : proc.processes) {
+    if (!process.dump.empty())
+      users.recorders.push_back({pid, process.own_number, process.name, process.user, process.dump});
   }
   return users;
 }
@@ -71,7 +201,7 @@ Charge charge_of(const GpuUsers& users, const std::string& uuid, std::uint32_t p
   if (device->foreign_numbers)
     return {std::nullopt, "in this container NVML names processes by the numbers of another PID namespace"};
   for (const GpuUser& user : device->users) {
-    if (user.pid != pid) continue;
+    if ((user.here != 0 ? user.here : user.pid) != pid) continue;
     if (user.bytes) return {user.bytes, ""};
     return {std::nullopt, "NVML gives no figure for it"};
   }
@@ -79,16 +209,21 @@ Charge charge_of(const GpuUsers& users, const std::string& uuid, std::uint32_t p
 }
 
 std::string packed(const GpuUsers& users) {
-  Json json = {{"problem", users.problem}, {"devices", Json::array()}};
+  Json json = {{"problem", users.problem}, {"devices", Json::array()}, {"recorders", Json::array()}};
   for (const DeviceUsers& device : users.devices) {
     Json one = {{"uuid", device.uuid},
+                {"title", device.title},
+                {"gpu", device.gpu},
+                {"gpu_instance", device.gpu_instance ? Json(*device.gpu_instance) : Json()},
+                {"in_use", device.in_use ? Json(*device.in_use) : Json()},
                 {"problem", device.problem},
                 {"foreign", device.foreign_numbers},
                 {"users", Json::array()}};
-    for (const GpuUser& user : device.users)
-      one["users"].push_back({user.pid, user.name, user.bytes ? Json(*user.bytes) : Json()});
+    for (const GpuUser& user : device.users) one["users"].push_back(json_of(user));
     json["devices"].push_back(std::move(one));
   }
+  for (const Recorder& recorder : users.recorders)
+    json["recorders"].push_back({recorder.pid, recorder.own_number, recorder.name, recorder.account, recorder.dump});
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -97,19 +232,11 @@ GpuUsers unpacked(const std::string& text) {
   try {
     const Json json = parse_json(text);
     users.problem = json.at("problem").get<std::string>();
-    for (const Json& one : json.at("devices")) {
-      DeviceUsers device;
-      device.uuid = one.at("uuid").get<std::string>();
-      device.problem = one.at("problem").get<std::string>();
-      device.foreign_numbers = one.at("foreign").get<bool>();
-      for (const Json& packed_user : one.at("users")) {
-        GpuUser user;
-        user.pid = packed_user.at(0).get<std::uint32_t>();
-        user.name = packed_user.at(1).get<std::string>();
-        if (!packed_user.at(2).is_null()) user.bytes = packed_user.at(2).get<std::uint64_t>();
-        device.users.push_back(std::move(user));
-      }
-      users.devices.push_back(std::move(device));
+    for (const Json& one : json.at("devices")) users.devices.push_back(device_in(one));
+    for (const Json& one : json.at("recorders")) {
+      users.recorders.push_back({one.at(0).get<std::uint32_t>(), one.at(1).get<std::uint32_t>(),
+                                 one.at(2).get<std::string>(), one.at(3).get<std::string>(),
+                                 one.at(4).get<std::string>()});
     }
   } catch (const Json::exception&) {
     users = GpuUsers();

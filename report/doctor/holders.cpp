@@ -160,9 +160,11 @@ Holder holder_by_files(const ProcessFacts& process, bool privileged) {
   return holder;
 }
 
-HolderFinder::HolderFinder(const NvmlFacts& nvml, const ProcFacts& proc, const GpuFacts& gpu) : proc_(proc), gpu_(gpu) {
-  for (const GpuFacts& other : nvml.gpus) {
-    for (const GpuProcess& process : other.processes) named_.insert(process.pid);
+HolderFinder::HolderFinder(const NvmlFacts& nvml, const ProcFacts& proc, const GpuFacts& gpu)
+    : proc_(proc), gpu_(gpu), numbers_(numbers_in(nvml)), named_(numbers_) {
+  for (const std::uint32_t number : numbers_) {
+    const ProcessFacts* const process = process_of(proc, number, numbers_);
+    if (process != nullptr) named_.insert(process->pid);
   }
   for (const auto& [pid, process] : proc.processes) {
     const Role* role = role_of(process);
@@ -266,7 +268,7 @@ Holder HolderFinder::named(const GpuProcess& process) const {
   holder.bytes = process.bytes;
   holder.gpu_instance = process.gpu_instance;
   holder.compute_instance = process.compute_instance;
-  const ProcessFacts* found = proc_.find(process.pid);
+  const ProcessFacts* found = process_of(proc_, process.pid, numbers_);
   if (found != nullptr) holder.process = *found;
 
   if (found == nullptr) {
@@ -300,7 +302,7 @@ Holder HolderFinder::named(const GpuProcess& process) const {
     explain_zombie(&holder);
     return holder;
   }
-  if (!found->holds_files() && !found->maps_driver && found->unreadable.empty()) {
+  if (!found->uses_gpu() && found->unreadable.empty()) {
     holder.process.reset();
     const std::string now =
         "its number is now that of " + printable(found->name) + ", which has no file of a GPU open.";

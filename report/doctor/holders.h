@@ -28,7 +28,8 @@ class HolderFinder {
 
   const ProcFacts& proc_;
   const GpuFacts& gpu_;
-  std::set<std::uint32_t> named_;             // by NVML, on any GPU
+  const std::set<std::uint32_t> numbers_;     // that NVML names, on any GPU
+  std::set<std::uint32_t> named_;             // these, and the processes here that are meant
   std::vector<const ProcessFacts*> keepers_;  // may keep the memory of a process that has ended
 };
 

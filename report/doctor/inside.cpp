@@ -53,7 +53,9 @@ void add_group(const Group& group, Inside* inside) {
   inside->stacks.push_back(stack);
 }
 
-InsideByGpu by_gpu(const Report& report, const std::string& dump, const GpuUsers& users) {
+}  // namespace
+
+InsideByGpu inside_of(const Report& report, const std::string& dump, const GpuUsers& users) {
   InsideByGpu result;
   for (const DeviceInfo& device : report.devices) {
     Inside inside;
@@ -78,19 +80,19 @@ InsideByGpu by_gpu(const Report& report, const std::string& dump, const GpuUsers
   return result;
 }
 
+namespace {
+
 // Empty when the dump cannot be read: `problem` says why.
-std::optional<Report> report_of(const ProcFacts& proc, const ProcessFacts& process, std::string* problem) {
-  const Descriptor file(open_in_process(proc.root, process.pid, process.dump));
+std::optional<Report> report_of(const std::string& proc, std::uint32_t pid, const std::string& dump,
+                                const LoadOptions& options, std::string* problem) {
+  const Descriptor file(open_in_process(proc, pid, dump));
   if (file.get() < 0) {
     *problem = std::strerror(errno);
     return std::nullopt;
   }
   try {
-    LoadOptions options;
-    options.machine.proc = proc.root;
-    options.symbols.sysroot = ProcessFolder(proc.root, process.pid).living().root();
     Report report = load_report("/proc/self/fd/" + std::to_string(file.get()), options);
-    report.process.pid = process.pid;  // as seen from here, for sentences that name it
+    report.process.pid = pid;  // as seen from here, for sentences that name it
     return report;
   } catch (const std::exception& error) {
     *problem = failure_text(error);
@@ -98,7 +100,35 @@ std::optional<Report> report_of(const ProcFacts& proc, const ProcessFacts& proce
   return std::nullopt;
 }
 
+LoadOptions options_of(const std::string& proc, std::uint32_t pid) {
+  LoadOptions options;
+  options.machine.proc = proc;
+  options.symbols.sysroot = ProcessFolder(proc, pid).living().root();
+  return options;
+}
+
+InsideByGpu unreadable_inside(const std::string& dump, const std::string& problem) {
+  Inside inside;
+  inside.dump = dump;
+  inside.problem = problem;
+  return {{"", inside}};
+}
+
 }  // namespace
+
+InsideByGpu RepeatedLook::look(const std::string& proc, const Recorder& recorder, const GpuUsers& users) {
+  LoadOptions options = options_of(proc, recorder.pid);
+  std::unique_ptr<SharedSymbols>& symbols = symbols_[recorder.pid];
+  if (symbols == nullptr) {
+    symbols = std::make_unique<SharedSymbols>([symbol_options = options.symbols](std::vector<ModuleSymbols>& modules) {
+      look_up_symbols(modules, symbol_options);
+    });
+  }
+  options.lookup = [&symbols](std::vector<ModuleSymbols>& modules) { symbols->look_up(modules); };
+  std::string problem;
+  const std::optional<Report> report = report_of(proc, recorder.pid, recorder.dump, options, &problem);
+  return report ? inside_of(*report, recorder.dump, users) : unreadable_inside(recorder.dump, problem);
+}
 
 std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc, const GpuUsers& users) {
   std::map<std::uint32_t, InsideByGpu> result;
@@ -106,21 +136,18 @@ std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc, const Gp
   for (const auto& [pid, process] : proc.processes) {
     if (process.dump.empty()) continue;
     std::string problem;
-    std::optional<Report> report = report_of(proc, process, &problem);
+    std::optional<Report> report = report_of(proc.root, pid, process.dump, options_of(proc.root, pid), &problem);
     if (report) {
       reports.emplace(pid, std::move(*report));
       continue;
     }
-    Inside unreadable;
-    unreadable.dump = process.dump;
-    unreadable.problem = problem;
-    result[pid] = {{"", unreadable}};
+    result[pid] = unreadable_inside(process.dump, problem);
   }
   std::vector<Report*> all;
   all.reserve(reports.size());
   for (auto& [pid, report] : reports) all.push_back(&report);
   join_sharings(all);
-  for (const auto& [pid, report] : reports) result[pid] = by_gpu(report, proc.processes.at(pid).dump, users);
+  for (const auto& [pid, report] : reports) result[pid] = inside_of(report, proc.processes.at(pid).dump, users);
   return result;
 }
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <set>
 
 #include "report/base/environment.h"
 #include "report/base/words.h"
@@ -47,11 +46,7 @@ void ask(int pipe, const std::string& library, const std::string& proc) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   close_all_but(pipe);
   const NvmlFacts nvml = read_nvml(library);
-  std::set<std::uint32_t> named;
-  for (const GpuFacts& gpu : nvml.gpus) {
-    for (const GpuProcess& process : gpu.processes) named.insert(process.pid);
-  }
-  const std::string text = packed(users_of(nvml, read_proc(proc, named)));
+  const std::string text = packed(users_of(nvml, read_proc(proc, numbers_in(nvml))));
   ::_exit(write_whole(pipe, text.data(), text.size()) ? 0 : 1);
 }
 

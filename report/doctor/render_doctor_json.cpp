@@ -112,6 +112,40 @@ Json holder_json(const Holder& holder) {
   return one;
 }
 
+Json recorded_json(const TableRow& row) {
+  if (!row.recorded) return Json();
+  const Inside& inside = *row.recorded;
+  Json one = {{"dump", inside.dump}, {"problem", text(inside.problem)}};
+  if (!inside.problem.empty()) return one;
+  one["bytes"] = inside.live_bytes + inside.lost_bytes + inside.cached_bytes;
+  one["live_bytes"] = inside.live_bytes;
+  one["lost_bytes"] = inside.lost_bytes;
+  one["cached_bytes"] = inside.cached_bytes;
+  return one;
+}
+
+Json table_json(const DeviceTable& table) {
+  Json one = {{"problem", text(table.problem)},
+              {"charged_bytes", table.charged},
+              {"uncharged_bytes", known(table.uncharged)},
+              {"in_use_bytes", known(table.in_use)},
+              {"rows", Json::array()}};
+  for (const TableRow& row : table.rows) {
+    const bool is_process = row.uuid.empty();
+    one["rows"].push_back({{"pid", is_process ? Json(row.pid) : Json()},
+                           {"own_pid", row.own_number != 0 ? Json(row.own_number) : Json()},
+                           {"mig_uuid", text(row.uuid)},
+                           {"name", text(row.name)},
+                           {"user", text(row.account)},
+                           {"kind", is_process ? Json(holder_kind_name(row.kind)) : Json()},
+                           {"listed", row.listed},
+                           {"bytes", known(row.bytes)},
+                           {"recorded", recorded_json(row)},
+                           {"not_examined", text(row.unreadable)}});
+  }
+  return one;
+}
+
 Json holders_json(const std::vector<Holder>& holders) {
   Json list = Json::array();
   for (const Holder& holder : holders) list.push_back(holder_json(holder));
@@ -188,8 +222,10 @@ Json gpu_json(const GpuDiagnosis& diagnosis, double uptime_seconds) {
                                   {"compute_instance", known(mig.compute_instance)},
                                   {"memory", memory_json(mig.memory)},
                                   {"processes", use_of(gpu, mig).processes},
-                                  {"named_bytes", use_of(gpu, mig).bytes}});
+                                  {"named_bytes", use_of(gpu, mig).bytes},
+                                  {"table", table_json(diagnosis.tables.at(one["mig_devices"].size() + 1))}});
   }
+  one["table"] = table_json(diagnosis.tables.at(0));
   one["holders"] = holders_json(diagnosis.holders);
   one["findings"] = diagnosis.findings;
   one["next"] = diagnosis.next;

@@ -201,12 +201,12 @@ class Renderer {
     out_ << std::string(kIndent, ' ') << memory << "\n";
     print_modes(gpu);
     for (const MigDevice& mig : gpu.mig_devices) print_mig(gpu, mig);
-    for (const Holder& holder : one.holders) print_holder(holder, &gpu);
-    if (one.unexplained && !(one.holders.empty() && *one.unexplained == 0)) {
-      out_ << "\n"
-           << std::string(kIndent, ' ') << padded_to_width(format_bytes(*one.unexplained), kTextColumn - kIndent)
-           << "unexplained: used, and charged to no process\n";
+    for (const DeviceTable& table : one.tables) {
+      if (table.rows.empty() && table.uncharged.value_or(0) == 0) continue;
+      out_ << "\n";
+      render_table(table, palette_, kIndent, out_);
     }
+    for (const Holder& holder : one.holders) print_holder(holder, &gpu);
     const bool advised = advises_reset(one);
     if (!one.findings.empty() || !one.xids.empty() || !one.next.empty() || advised) out_ << "\n";
     for (const std::string& finding : one.findings) labelled("note", finding);

@@ -417,6 +417,7 @@ void fields(Archive& archive, RunRecord* run) {
   archive("ended", &run->ended);
   archive("failure", &run->failure);
   archive("lives_on", &run->lives_on);
+  archive("notes", &run->notes);
   archive("whole_job", &run->whole_job);
   archive("dumps", &run->dumps);
   archive("without_dump", &run->without_dump);

@@ -60,6 +60,7 @@ Json json_of(const RunRecord& run) {
                                     {"reason", process.reason},
                                     {"tells_deed", process.tells_deed}});
   }
+  json["notes"] = run.notes;
   json["lives_on"] = run.lives_on.empty() ? Json() : Json(run.lives_on);
   return json;
 }
@@ -95,6 +96,10 @@ RunRecord read_run_file(const std::string& path, const std::string& id) {
   }
   run.failure = text_of(json, "failure");
   run.lives_on = text_of(json, "lives_on");
+  const auto notes = json.find("notes");
+  if (notes != json.end() && notes->is_array()) {
+    for (const Input& note : *notes) run.notes.push_back(note.is_string() ? note.get<std::string>() : "");
+  }
   if (!run.ended) return run;
   const auto end = json.find("end");
   if (end == json.end()) throw FileError(damaged);

@@ -233,6 +233,12 @@ std::vector<std::string> RunKnowledge::lives_on() const {
   return sentences;
 }
 
+std::vector<std::string> RunKnowledge::notes() const {
+  std::vector<std::string> sentences;
+  for (const auto& [id, run] : runs_) sentences.insert(sentences.end(), run.notes.begin(), run.notes.end());
+  return sentences;
+}
+
 std::vector<std::string> RunKnowledge::failures() const {
   std::vector<std::string> sentences;
   for (const auto& [id, run] : runs_) {

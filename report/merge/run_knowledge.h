@@ -36,6 +36,9 @@ class RunKnowledge {
   // Processes that went on after the commands: sentences.
   std::vector<std::string> lives_on() const;
 
+  // The notes of the runs: sentences about facts that could not be looked at.
+  std::vector<std::string> notes() const;
+
   // How the commands failed: sentences. An exit code that `culprit run` had is not lost.
   std::vector<std::string> failures() const;
 

@@ -37,7 +37,8 @@ struct RunRecord {
   std::string failure;  // "ended with exit code 3": how the command failed; empty: it did not
   std::vector<DumpOfRun> dumps;
   std::vector<ProcessWithoutDump> without_dump;
-  std::string lives_on;  // a sentence: processes without CUDA that went on after the command; empty: none did
+  std::vector<std::string> notes;  // sentences: what could not be looked at
+  std::string lives_on;            // a sentence: processes without CUDA that went on after the command; empty: none did
 };
 
 }  // namespace culprit::report

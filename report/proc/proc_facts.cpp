@@ -180,6 +180,7 @@ std::string host_name_of(const std::string& root, std::uint32_t pid) {
 void read_details(const ProcFacts& facts, double uptime, ProcessFacts* process) {
   const ProcessFolder whole(facts.root, process->pid);
   const ProcessFolder folder = whole.living();
+  process->own_number = own_number(facts.root, process->pid);
   process->command = command_of(folder);
   process->user = user_of(folder);
   const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
@@ -257,7 +258,7 @@ ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& name
   facts.hides_others = error == 0 && facts.find(1) == nullptr && !(self && *self == 1);
   facts.uptime_seconds = std::strtod(read_proc_text(root + "/uptime").c_str(), nullptr);
   for (auto& [pid, process] : facts.processes) {
-    if (process.holds_files() || named.count(pid) != 0 || process.name == kMpsDaemon)
+    if (process.uses_gpu() || named.count(pid) != 0 || process.name == kMpsDaemon)
       read_details(facts, facts.uptime_seconds, &process);
   }
   return facts;

@@ -35,10 +35,12 @@ struct ProcessFacts {
   bool other_gpu_files = false;  // /dev/nvidiactl, /dev/nvidia-uvm, ...: opened by every CUDA program
   bool maps_driver = false;      // has libcuda.so loaded: a CUDA program (on WSL with /dev/dxg for its GPU)
   bool holds_files() const { return !gpus.empty() || other_gpu_files; }
+  bool uses_gpu() const { return holds_files() || maps_driver; }
   std::string unreadable;                   // why its descriptors or mappings could not be read; empty: they were read
   std::vector<std::uint32_t> live_threads;  // of a zombie: threads that outlived the main one
 
   // Read only for GPU users and named processes: see read_proc.
+  std::uint32_t own_number = 0;  // in its innermost PID namespace: the number that it knows
   std::vector<std::string> command;
   std::string user;
   std::optional<double> age_seconds;
@@ -68,9 +70,9 @@ struct ProcFacts {
   }
 };
 
-// Reads the tree at `root`. Details are read for processes that hold a GPU's files, for those in `named`, and for the
-// daemons of CUDA's Multi-Process Service. This process itself is left out. Never throws: unreadable processes are
-// counted. Not thread-safe (getpwuid).
+// Reads the tree at `root`. Details are read for processes that hold a GPU's files or have the driver loaded, for those
+// in `named`, and for the daemons of CUDA's Multi-Process Service. This process itself is left out. Never throws:
+// unreadable processes are counted. Not thread-safe (getpwuid).
 ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& named);
 
 // The dump that libculprit.so writes in a process, as a path inside its own root; empty: none, or not visible.

@@ -19,10 +19,9 @@ constexpr std::uint64_t kMiBytes = 1 << 20;
 // A machine with the simulated driver's first GPU.
 class FakeGpu {
  public:
-  FakeGpu() {
-    write(
-        "gpu name=H200 uuid=GPU-51adc0da-0000-4000-8000-000000000000 minor=0 total=2147483648 reserved=0 "
-        "free=0\n");
+  explicit FakeGpu(std::uint64_t used = 2048 * kMiBytes) {
+    write("gpu name=H200 uuid=GPU-51adc0da-0000-4000-8000-000000000000 minor=0 total=2147483648 reserved=0 free=" +
+          std::to_string(2048 * kMiBytes - used) + "\n");
   }
   std::string file() const { return folder_.file("nvml"); }
   void write(const std::string& text) const { std::ofstream(file(), std::ios::app) << text; }
@@ -154,6 +153,67 @@ TEST_CASE("culprit doctor has the balance of each process that culprit records",
           533 * kMiBytes);
   };
   CHECK(run_preloaded("end_how", {"live"}, options).exit_code == 9);
+}
+
+TEST_CASE("culprit top and doctor have one table of all processes of a GPU", "[top][doctor][gpu-users][table]") {
+  if (on_gpu()) return;
+  RunOptions options = waiting();
+  options.when_ready = [](pid_t pid) {
+    // 1 GiB is in use.
+    const FakeGpu gpu(1024 * kMiBytes);
+    gpu.charge(pid, 533 * kMiBytes);
+    gpu.charge(1, 400 * kMiBytes);
+    const std::string number = std::to_string(pid);
+    // Processes of tests that run at the same time may stand below.
+    const std::string row = "533 MiB   " + number + " ";
+    const std::string recorded = "end_how ";
+    const std::string sum = "91.0 MiB  charged to no process";
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"top", number}, {"top"}, {"doctor"}, {"top", "--times", "2", "--interval", "0.1"}}) {
+      const Finished shown = run_culprit(words, gpu.environment());
+      INFO(words.front() << shown.out << shown.err);
+      CHECK(shown.exit_code == 0);
+      CHECK(has(shown.out, row));
+      CHECK(has(shown.out, recorded));
+      CHECK(has(shown.out, "10.7 KiB: 10.7 KiB live\n"));
+      CHECK(has(shown.out, "400 MiB   1 "));
+      CHECK(has(shown.out, sum));
+      CHECK(has(shown.out, "1.00 GiB  in use on GPU 0\n"));
+      CHECK_FALSE(has(shown.out, "\x1b"));
+    }
+    CHECK(has(run_culprit({"--color", "always", "top"}, gpu.environment()).out, "\x1b[1m1.00 GiB"));
+    const json table =
+        json::parse(run_culprit({"doctor", "--format", "json"}, gpu.environment()).out)["gpus"][0]["table"];
+    CHECK(table["uncharged_bytes"] == 91 * kMiBytes);
+    CHECK(table["in_use_bytes"] == 1024 * kMiBytes);
+    const json& first = table["rows"][0];
+    CHECK(first["pid"] == pid);
+    CHECK(first["name"] == "end_how");
+    CHECK(first["recorded"]["live_bytes"] == 11001);
+    CHECK(table["rows"][1]["recorded"].is_null());
+  };
+  CHECK(run_preloaded("end_how", {"live"}, options).exit_code == 9);
+}
+
+TEST_CASE("culprit top without NVML says that the processes are not known", "[top][gpu-users][table]") {
+  if (on_gpu()) return;
+  const FakeGpu gpu;
+  std::string words;
+  std::map<std::string, std::string> environment = gpu.environment();
+  SECTION("it refuses") {
+    gpu.write("init 4\n");
+    words = "NVML cannot be used: Insufficient Permissions";
+  }
+  SECTION("there is none") {
+    environment["CULPRIT_NVML"] = "/no/nvml.so";
+    words = "NVML cannot be used: /no/nvml.so: cannot open";
+  }
+  const Finished top = run_culprit({"top", "--times", "3"}, environment);
+  INFO(top.err);
+  CHECK(top.exit_code == 3);
+  CHECK(has(top.err, "the processes of the GPUs are not known: "));
+  CHECK(has(top.err, words));
+  CHECK(top.out.empty());
 }
 
 TEST_CASE("culprit doctor goes on with /proc when NVML crashes", "[doctor][gpu-users]") {
