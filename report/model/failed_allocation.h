@@ -50,8 +50,8 @@ std::string failed_allocation_text(const FailedAllocation& failed);
 // Whether the picture, of a failure, shows one of these calls: a report then tells of both in one place.
 bool is_shown_by(const FailedAllocation& failed, const Picture& picture);
 
-// The facts that the calls add to such a picture: "3 allocations failed in all; the first asked for 4 MiB at worker.cpp:12 work".
-// Empty: the picture says it all.
+// The facts that the calls add to such a picture: "3 allocations failed in all; the first asked for 4 MiB at
+// worker.cpp:12 work". Empty: the picture says it all.
 std::string beside_picture_text(const FailedAllocation& failed, const Picture& picture);
 
 }  // namespace culprit::report
