@@ -69,5 +69,5 @@ else
   echo "No GPU$without here: on the simulated driver"
   libraries=$simulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-echo "\$ culprit run ${program#"${work:-$root}/"}${*:+ $*}"
+echo "\$ culprit run$(printf ' %q' "${program#"${work:-$root}/"}" "$@")"
 LD_LIBRARY_PATH="$libraries" "$culprit" run -- "$program" "$@"

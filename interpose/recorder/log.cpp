@@ -7,6 +7,7 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/base/utf8.h"
+#include "interpose/format/shell_word.h"
 #include "interpose/format/signal_names.h"
 #include "interpose/recorder/process.h"
 
@@ -79,6 +80,13 @@ Unfreed count_unfreed(Process& process) {
     unfreed.count += record.bytes == 0 ? 0 : record.count;
   });
   return unfreed;
+}
+
+// The dump as a word of a command to type.
+void add_path(TextWriter& line, const char* path) {
+  std::size_t length = 0;
+  while (path[length] != '\0') ++length;
+  format::put_shell_word(path, length, format::ShellWord::kPath, false, [&](char c) { line.add(&c, 1); });
 }
 
 const char* reason_text(format::StopReason reason, int error) {
@@ -220,7 +228,8 @@ void log_summary(Process& process) {
       *line << " calls the CUDA driver past culprit ("
             << (how == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND") << ")";
     }
-    *line << ": none of these calls is recorded. See: culprit report " << process.dump.path();
+    *line << ": none of these calls is recorded. See: culprit report ";
+    add_path(*line, process.dump.path());
   }
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
@@ -229,8 +238,8 @@ void log_summary(Process& process) {
   Line line;
   (*line).bytes(unfreed.bytes) << " in " << unfreed.count << " allocation" << (unfreed.count == 1 ? "" : "s")
                                << " not freed. "
-                               << (kept ? "See: culprit report " : "No dump was kept: CULPRIT_OUT is ")
-                               << process.dump.path();
+                               << (kept ? "See: culprit report " : "No dump was kept: CULPRIT_OUT is ");
+  add_path(*line, process.dump.path());
 }
 
 }  // namespace culprit

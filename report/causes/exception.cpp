@@ -93,7 +93,8 @@ std::string title(const Evidence& evidence) {
 }
 
 std::string place(const Evidence& evidence) {
-  return evidence.exception.empty() ? "thrown here" : "thrown here: " + evidence.exception;
+  if (evidence.exception.empty() && evidence.what.empty()) return "thrown here";
+  return "thrown here: " + exception_text(evidence) + (evidence.what.empty() ? "" : " " + quoted(evidence.what));
 }
 
 std::string fate(const Evidence& evidence, bool) {

@@ -21,6 +21,7 @@
 #include "report/base/exit_codes.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
+#include "report/base/shell_words.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -123,7 +124,7 @@ void say_attached(const TracedProcess& process, const format::AttachRequest& ans
   say_cut_calls(facts);
   log::line("dump    " + printable(dump));
   if (!watched)
-    log::line("next    culprit report " + printable(dump) + "   at any time\n        culprit detach " +
+    log::line("next    culprit report " + shell_path(dump) + "   at any time\n        culprit detach " +
               std::to_string(process.pid()) + "   ends it");
 }
 
@@ -207,7 +208,7 @@ int run_attach(const AttachCommand& command) try {
     const bool preloaded = header.attached == format::Attached::kNo;
     return fail(
         describe_result(process, preloaded ? format::AttachResult::kPreloaded : format::AttachResult::kAlready) +
-        "\n         its dump: culprit report " + present.dump);
+        "\n         its dump: culprit report " + shell_path(present.dump));
   }
   sigset_t signals;
   sigemptyset(&signals);
@@ -260,7 +261,7 @@ int run_detach(const DetachCommand& command) try {
   const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
   log::line("detached from " + printable(process.name()) + "; " + stop_text(facts));
   say_cut_calls(facts);
-  if (!dump.empty()) log::line("next    culprit report " + printable(dump));
+  if (!dump.empty()) log::line("next    culprit report " + shell_path(dump));
   return kExitFine;
 } catch (const std::exception& error) {
   log::failure(error);

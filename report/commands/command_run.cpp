@@ -24,6 +24,7 @@
 #include "report/base/host_name.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
+#include "report/base/shell_words.h"
 #include "report/base/temporary_folder.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
@@ -296,7 +297,7 @@ class RunPlace {
   // The report could not be made: the dumps stay, for another one.
   void keep(const std::vector<std::string>& dumps) {
     if (!kept_ && !dumps.empty()) folder_.keep();
-    for (const std::string& dump : dumps) log::error("the dump is kept: culprit report " + dump);
+    for (const std::string& dump : dumps) log::error("the dump is kept: culprit report " + shell_path(dump));
   }
 
  private:

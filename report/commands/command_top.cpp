@@ -28,6 +28,8 @@
 #include "report/doctor/nvml_question.h"
 #include "report/judge/balances.h"
 #include "report/judge/load_report.h"
+#include "report/model/not_recorded.h"
+#include "report/model/other_findings.h"
 #include "report/model/report.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/process_folder.h"
@@ -164,6 +166,11 @@ class Top {
         << " after its first CUDA call"
         << (report.recording.off ? " · recording is off: new allocations are not seen until culprit start" : "")
         << "\n";
+    for (const std::string& reason : reasons_not_known(report)) out << "NOT KNOWN: " << reason << "\n";
+    std::string findings;
+    for (const std::string& one : other_findings(report))
+      findings += (findings.empty() ? "" : " · ") + in_capitals(one);
+    if (!findings.empty()) out << findings << "\n";
     for (const Total& total : report.summary.totals) {
       out << (total.device ? "GPU " + std::to_string(*total.device) : "host") << "   " << format_bytes(total.bytes)
           << " " << kind_name(total.kind) << " (" << total.count << "x)\n";
@@ -190,7 +197,7 @@ class Top {
       out << padded_to_width(std::to_string(row.total.allocations) + "x", 9) << row.text << "\n";
     }
     if (rest.groups != 0) out << "and " << rest.groups << " more, " << format_bytes(rest.bytes) << ": --rows\n";
-    if (rows.empty()) out << "(nothing is held)\n";
+    if (rows.empty()) out << (is_complete(report) ? "(nothing is held)\n" : "(nothing that was recorded is held)\n");
     before_ = std::move(now);
     drawn_ = true;
     return out.str();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "report/base/shell_words.h"
 #include "report/base/words.h"
 
 namespace culprit::report {
@@ -52,21 +53,10 @@ void set_role(const ProcessFacts& process, Holder* holder) {
 }
 
 // The command as typed in a shell; "COMMAND" when it is too long.
-std::string shell_command(const ProcessFacts& process) {
+std::string command_to_type(const ProcessFacts& process) {
   constexpr std::size_t kLongest = 200;
-  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
-  std::string text;
-  for (const std::string& word : process.command) {
-    text += text.empty() ? "" : " ";
-    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
-      text += word;
-      continue;
-    }
-    text += '\'';
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += '\'';
-  }
-  return text.empty() || text.size() > kLongest || printable(text) != text ? "COMMAND" : text;
+  const std::string text = shell_command(process.command);
+  return text.empty() || text.size() > kLongest ? "COMMAND" : text;
 }
 
 // A child that outlived its parent stays in the group and session that the parent led.
@@ -253,11 +243,11 @@ void HolderFinder::explain_living(Holder* holder) const {
   if (!process.dump.empty()) {
     // The path of the dump is relative to the root that the process sees.
     const std::string root = process.container.found() ? "/proc/" + std::to_string(process.pid) + "/root" : "";
-    holder->next.push_back("culprit report " + printable(root + process.dump));
+    holder->next.push_back("culprit report " + shell_path(root + process.dump));
   } else if (holder->use == GpuUse::kCompute) {
     holder->explanation =
         "Its memory is released when it frees it or ends. Started with culprit run it shows its allocations.";
-    holder->next.push_back("culprit run -- " + shell_command(process));
+    holder->next.push_back("culprit run -- " + command_to_type(process));
   }
 }
 

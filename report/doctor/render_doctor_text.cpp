@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "report/base/shell_words.h"
 #include "report/base/words.h"
 #include "report/doctor/diagnosis.h"
 #include "report/render/text/palette.h"
@@ -180,8 +181,9 @@ class Renderer {
     }
     labelled("clients", diagnosis_.mps_clients.empty() ? "none that NVML names" : pids_text(diagnosis_.mps_clients));
     for (const MpsDaemon& daemon : diagnosis_.mps) {
-      const std::string pipes =
-          daemon.pipes.empty() || daemon.pipes_by_default ? "" : "CUDA_MPS_PIPE_DIRECTORY=" + daemon.pipes + " ";
+      const std::string pipes = daemon.pipes.empty() || daemon.pipes_by_default
+                                    ? ""
+                                    : "CUDA_MPS_PIPE_DIRECTORY=" + shell_word(daemon.pipes) + " ";
       for (const std::uint32_t server : daemon.servers)
         labelled("next", "echo get_client_list " + std::to_string(server) + " | " + pipes + "nvidia-cuda-mps-control");
     }

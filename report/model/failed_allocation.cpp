@@ -7,6 +7,7 @@
 #include "report/cuda/cuda_names.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
+#include "report/model/picture.h"
 #include "report/model/program_frames.h"
 
 namespace culprit::report {
@@ -20,6 +21,20 @@ bool is_earlier(const FailedAllocation& left, const FailedAllocation& right) {
   const std::vector<const Frame*>& other = right.stack->frames;
   return std::lexicographical_compare(one.begin(), one.end(), other.begin(), other.end(),
                                       [](const Frame* a, const Frame* b) { return a->offset < b->offset; });
+}
+
+std::string calls_text(const FailedAllocation& failed) {
+  const bool allocates = failed.bytes != 0;
+  return plural(failed.count, allocates ? "allocation" : "call", allocates ? "allocations" : "calls");
+}
+
+// "; the first asked for 4 MiB at worker.cpp:12 work".
+std::string first_text(const FailedAllocation& failed) {
+  const std::string which = failed.count == 1 ? "; it" : "; the first";
+  const std::string asked = failed.bytes != 0 ? which + " asked for " + format_bytes(failed.bytes) : "";
+  const Frame* frame = naming_frame(*failed.stack);
+  if (frame == nullptr) return asked;
+  return (failed.bytes != 0 ? asked + " at " : which + " was made at ") + frame_text(*frame);
 }
 
 }  // namespace
@@ -51,15 +66,20 @@ std::string failure_reason(const FailedAllocation& failed) {
 }
 
 std::string failed_allocation_text(const FailedAllocation& failed) {
-  const bool allocates = failed.bytes != 0;
-  std::string text = plural(failed.count, allocates ? "allocation" : "call", allocates ? "allocations" : "calls") +
-                     " FAILED: " + printable(failed.api) + " returned " + failed.code_name + " (" +
+  std::string text = calls_text(failed) + " FAILED: " + printable(failed.api) + " returned " + failed.code_name + " (" +
                      std::to_string(failed.code) + "): " + failure_reason(failed);
-  const std::string which = failed.count == 1 ? "; it" : "; the first";
-  if (allocates) text += which + " asked for " + format_bytes(failed.bytes);
-  const Frame* frame = naming_frame(*failed.stack);
-  if (frame == nullptr) return text;
-  return text + (allocates ? " at " : which + " was made at ") + frame_text(*frame);
+  return text + first_text(failed);
+}
+
+bool is_shown_by(const FailedAllocation& failed, const Picture& picture) {
+  return picture.out_of_memory && !failed.injected && failed.code_name == "CUDA_ERROR_OUT_OF_MEMORY" &&
+         failed.api == picture.api;
+}
+
+std::string beside_picture_text(const FailedAllocation& failed, const Picture& picture) {
+  const bool is_first = failed.bytes == picture.asked_bytes && failed.stack->frames == picture.stack->frames;
+  if (failed.count == 1 || (failed.count == picture.times && is_first)) return {};
+  return calls_text(failed) + " failed in all" + first_text(failed);
 }
 
 }  // namespace culprit::report

@@ -11,6 +11,7 @@
 
 namespace culprit::report {
 
+struct Picture;
 struct ResolvedStack;
 
 struct FailedAllocation {
@@ -45,5 +46,12 @@ std::string failure_reason(const FailedAllocation& failed);
 // the first asked for 4 MiB at worker.cpp:12 work", or "1 call FAILED: cuGraphLaunch returned CUDA_ERROR_OUT_OF_MEMORY
 // (2): there was not enough free memory; it was made at serve.cpp:31 serve". Names from the dump are made printable.
 std::string failed_allocation_text(const FailedAllocation& failed);
+
+// Whether the picture, of a failure, shows one of these calls: a report then tells of both in one place.
+bool is_shown_by(const FailedAllocation& failed, const Picture& picture);
+
+// The facts that the calls add to such a picture: "3 allocations failed in all; the first asked for 4 MiB at
+// worker.cpp:12 work". Empty: the picture says it all.
+std::string beside_picture_text(const FailedAllocation& failed, const Picture& picture);
 
 }  // namespace culprit::report

@@ -1,6 +1,7 @@
 #include "report/model/not_recorded.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "report/base/words.h"
 #include "report/model/memory_words.h"
@@ -150,11 +151,28 @@ std::string reasons_text(const Report& report) {
 
 bool is_complete(const Report& report) { return reasons_not_known(report).empty(); }
 
-std::string verdict_without_leaks(const Report& report) {
+std::string verdict_without_leaks(const Report& report, EndAndFailures end_and_failures) {
+  std::string findings;
+  for (const std::string& one : other_findings(report, end_and_failures)) findings += in_capitals(one) + " · ";
   const MemoryWords& words = words_of(report);
-  if (is_complete(report)) return words.nothing;
-  if (!report.hook_called) return "NOT KNOWN: nothing was recorded";
-  return std::string("NOT KNOWN: ") + words.none_of + " among the recorded allocations";
+  if (is_complete(report)) return findings + words.nothing;
+  if (!report.hook_called) return findings + "NOT KNOWN: nothing was recorded";
+  return findings + "NOT KNOWN: " + words.none_of + " among the recorded allocations";
+}
+
+std::string sentence_without_leaks(const std::vector<const Report*>& reports) {
+  OtherFindings findings;
+  bool complete = true;
+  for (const Report* report : reports) {
+    findings.add(*report, EndAndFailures::kNew);
+    complete = complete && is_complete(*report);
+  }
+  const MemoryWords& words = words_of(reports.empty() ? Report() : *reports.front());
+  std::string text = complete ? words.nothing : "not known";
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  text.insert(0, findings.before_others());
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
 }
 
 }  // namespace culprit::report

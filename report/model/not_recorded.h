@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "report/model/other_findings.h"
+
 namespace culprit::report {
 
 struct Group;
@@ -39,7 +41,11 @@ std::string not_searched_text(const Report& report, const Group& group);
 // Whether there are no such reasons.
 bool is_complete(const Report& report);
 
-// The headline of a text report without leaks: "NOTHING LEAKED" only when everything was recorded.
-std::string verdict_without_leaks(const Report& report);
+// The headline of a text report without leaks: "NOTHING LEAKED" only when everything was recorded, and after the other
+// findings: "1 BAD FREE · NOTHING LEAKED".
+std::string verdict_without_leaks(const Report& report, EndAndFailures end_and_failures = EndAndFailures::kNew);
+
+// The same in a sentence, "1 bad free, nothing leaked", of one report or of several.
+std::string sentence_without_leaks(const std::vector<const Report*>& reports);
 
 }  // namespace culprit::report

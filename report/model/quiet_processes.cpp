@@ -2,6 +2,7 @@
 
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/other_findings.h"
 #include "report/model/report.h"
 
 namespace culprit::report {
@@ -13,7 +14,8 @@ bool is_quiet(const Report& report) {
   const Summary& summary = report.summary;
   return report.job.empty() && is_complete(report) && summary.allocations == 0 && summary.objects == 0 &&
          summary.frees == 0 && summary.unknown_frees == 0 && report.leaks.empty() && report.library.empty() &&
-         report.resources.empty() && report.errors.empty() && report.failed_allocations.empty();
+         report.resources.empty() && report.failed_allocations.empty() &&
+         other_findings(report, EndAndFailures::kTold).empty();
 }
 
 // "torchrun [1401] exit 1"
@@ -34,7 +36,8 @@ std::string process_text(const Report& report) {
 
 Prominence by_prominence(const std::vector<Report>& reports, bool all) {
   Prominence found;
-  for (const Report& report : reports) (all || !is_quiet(report) ? found.in_full : found.quiet).push_back(&report);
+  for (const Report* report : bad_first(reports))
+    (all || !is_quiet(*report) ? found.in_full : found.quiet).push_back(report);
   if (found.in_full.empty() && !found.quiet.empty()) {
     found.in_full.push_back(found.quiet.front());
     found.quiet.erase(found.quiet.begin());

@@ -66,7 +66,9 @@ Finding finding_of(const Folders& folders, const Group& group, const MemoryWords
   finding.place = annotation_of(folders, place_below(folders, group.stack), text);
   add_stack(folders, *group.stack, "allocated", &finding.more);
   for (const Evidence& evidence : group.evidence) {
-    add_place(folders, evidence.stack, functions_of(evidence.type).place(evidence), &finding.more);
+    const std::string event = functions_of(evidence.type).place(evidence);
+    // Without a stack, too: the event says why the memory leaked.
+    if (!event.empty()) finding.more.push_back(annotation_of(folders, place_of(evidence.stack), event));
     add_place(folders, evidence.caught, "caught here", &finding.more);
   }
   finding.hint = printable(hint_for(group, words.may_be_freed));

@@ -4,6 +4,7 @@
 
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/other_findings.h"
 #include "report/model/report.h"
 #include "report/render/annotations.h"
 #include "report/select/render_options.h"
@@ -33,7 +34,8 @@ void print_line(const Annotation& annotation, const std::string& word, std::ostr
 }  // namespace
 
 void render_gcc(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
-  for (const Report& report : reports) {
+  for (const Report* shown : bad_first(reports)) {
+    const Report& report = *shown;
     const std::string program = printable(base_name(report.process.executable));
     const std::vector<Finding> findings = findings_of(report, options.working_folders, options);
     if (findings.empty()) {

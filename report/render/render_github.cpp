@@ -4,6 +4,7 @@
 
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/other_findings.h"
 #include "report/model/report.h"
 #include "report/render/annotations.h"
 #include "report/select/render_options.h"
@@ -82,7 +83,8 @@ void print_command(const Finding& finding, const std::string& program, std::ostr
 void render_github(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
   std::size_t printed = 0;
   std::size_t left_out = 0;
-  for (const Report& report : reports) {
+  for (const Report* shown : bad_first(reports)) {
+    const Report& report = *shown;
     const std::string program = printable(base_name(report.process.executable));
     const std::vector<Finding> findings = findings_of(report, options.repository_folders, options);
     // Without names: in a line that is no command the runner would look for commands of its older syntax.

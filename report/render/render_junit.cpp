@@ -6,6 +6,7 @@
 #include "report/base/entities.h"
 #include "report/base/printable.h"
 #include "report/base/words.h"
+#include "report/causes/evidence_functions.h"
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frame_text.h"
@@ -74,8 +75,11 @@ std::string message_of(const Report& report, const Group& group, std::uint64_t b
 std::string story_of(const Group& group, const Report& report) {
   std::string text = stack_text(*group.stack);
   for (const Evidence& evidence : group.evidence) {
-    if (evidence.stack == nullptr || evidence.stack->frames.empty()) continue;
-    text += std::string(evidence_name(evidence.type)) + "\n" + stack_text(*evidence.stack);
+    const std::string title = printable(functions_of(evidence.type).title(evidence));
+    const bool has_stack = evidence.stack != nullptr && !evidence.stack->frames.empty();
+    if (title.empty() && !has_stack) continue;
+    text += std::string(evidence_name(evidence.type)) + (title.empty() ? "" : ": " + title) + "\n";
+    if (has_stack) text += stack_text(*evidence.stack);
   }
   const std::string hint = hint_for(group, words_of(report, group.cause).may_be_freed);
   if (!hint.empty()) text += "hint: " + hint + "\n";

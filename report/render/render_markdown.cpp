@@ -5,6 +5,7 @@
 
 #include "report/base/markdown_text.h"
 #include "report/base/words.h"
+#include "report/causes/evidence_functions.h"
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
@@ -13,6 +14,7 @@
 #include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
+#include "report/model/other_findings.h"
 #include "report/model/program_frames.h"
 #include "report/model/quiet_processes.h"
 #include "report/model/report.h"
@@ -43,6 +45,23 @@ std::string device_text(const Group& group) {
   return "GPU " + std::to_string(*group.device);
 }
 
+// The events that explain the leak, with what() of an exception, as in the text report.
+void print_evidence(const Group& group, std::ostream& out) {
+  for (const Evidence& evidence : group.evidence) {
+    for (const EvidenceLine& line : functions_of(evidence.type).lines(group, evidence)) {
+      std::vector<std::string> texts;
+      for (const Frame* frame : line.stack != nullptr ? line.stack->frames : line.callers)
+        texts.push_back(padded_to_width(frame_place(*frame), 24) + " " + frame_function(*frame));
+      if (texts.empty()) texts.push_back(line.text);
+      std::string label = line.label;
+      for (const std::string& text : texts) {
+        out << preformatted(padded_to_width(label, 10) + " " + text) << "\n";
+        label.clear();
+      }
+    }
+  }
+}
+
 void print_details(const Report& report, const Group& group, const RenderOptions& options, std::ostream& out) {
   out << "\n<details><summary>" << format_bytes(group.bytes) << " " << preformatted(where(group))
       << "</summary>\n\n<pre>\n";
@@ -52,6 +71,7 @@ void print_details(const Report& report, const Group& group, const RenderOptions
       out << preformatted(padded_to_width(frame_place(*frame), 24) + " " + frame_function(*frame)) << "\n";
   }
   if (stack.folded != 0) out << preformatted("and " + folded_text(stack)) << "\n";
+  print_evidence(group, out);
   out << "</pre>\n";
   if (!group.shares.empty()) {
     const SpreadText spread = spread_text(group, report.job);
@@ -85,12 +105,15 @@ void print_headline(const Report& report, bool strict, std::ostream& out) {
   if (command.empty()) command = report.process.executable;
   if (command.size() > kLongestCommand) command = command.substr(0, kLongestCommand) + "...";
   const bool complete = is_complete(report);
-  std::string headline = complete ? "Nothing leaked" : "Not known";
-  const std::vector<MemoryTotal> totals = totals_by_words(report, strict);
-  if (!totals.empty()) headline.clear();
-  for (const MemoryTotal& total : totals)
+  std::string headline;
+  for (const MemoryTotal& total : totals_by_words(report, strict))
     headline += (headline.empty() ? "" : ", ") + std::string(total.words->sentence) + " " + format_bytes(total.bytes);
-  if (!totals.empty() && !complete) headline += ", not known what else";
+  if (headline.empty()) {
+    headline = sentence_without_leaks({&report});
+  } else {
+    for (const std::string& one : other_findings(report, EndAndFailures::kTold)) headline += ", " + one;
+    if (!complete) headline += ", not known what else";
+  }
   out << "### " << headline << ": " << markdown_escaped(command);
   if (report.job.empty()) {
     out << " \\[" << report.process.pid << "\\]\n\n";
@@ -102,11 +125,10 @@ void print_headline(const Report& report, bool strict, std::ostream& out) {
 void print_totals(const Report& report, std::ostream& out) {
   const Summary& summary = report.summary;
   out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "
-      << plural(summary.groups, "group", "groups") << ", " << plural(summary.errors, "bad free", "bad frees") << ", "
-      << format_bytes(summary.cached_bytes) << " cached\n";
-  const std::vector<FailedAllocation>& failed = report.failed_allocations;
-  for (std::size_t i = 0; i < failed.size() && i < kShownGroups; ++i)
-    out << "\n**" << markdown_escaped(failed_allocation_text(failed[i])) << "**\n";
+      << plural(summary.groups, "group", "groups");
+  if (summary.errors != 0) out << ", " << plural(summary.errors, "bad free", "bad frees");
+  if (summary.cached_bytes != 0) out << ", " << format_bytes(summary.cached_bytes) << " cached";
+  out << "\n";
   if (!report.baseline) return;
   out << "\nSince " << markdown_escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
       << report.baseline->grown << " grown, " << report.baseline->known << " known, " << report.baseline->gone.size()

@@ -10,6 +10,7 @@
 
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
+#include "report/base/shell_words.h"
 #include "report/judge/fingerprint.h"
 #include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
@@ -178,7 +179,8 @@ std::uint64_t LeakList::count() const {
 LeakList read_leak_list(const std::string& path, const LoadOptions& options, bool judged) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
-    throw FileError(path + ": a folder. Make one file of its dumps: culprit merge " + path + " -o job.json");
+    throw FileError(path + ": a folder. Make one file of its dumps: culprit merge " + shell_path(path) +
+                    " -o job.json");
   NamedDumps named;
   named.paths.push_back(path);
   RunKnowledge runs(named);

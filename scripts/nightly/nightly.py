@@ -263,6 +263,12 @@ class Runner:
         return os.path.relpath(path, self.history.folder)
 
 
+def shell_path(path):
+    """A file as a word of a command. A leading dash would begin an option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
+
+
 def status_text(status, timeout):
     if status == "timeout":
         return f"killed after {timeout:g} s"
@@ -322,8 +328,8 @@ def run_night(arguments):
     trend_page.write(page, history, nights, options.title)
     red = [result["name"] for result in night["commands"] if result["verdict"] != "green"]
     if any(result.get("new") or result.get("grown") for result in night["commands"]):
-        say(f"leaks that stay are accepted with: culprit-nightly accept --history {shlex.quote(str(options.history))}")
-    say(f"{'RED: ' + ', '.join(red) if red else 'GREEN'}; {shlex.quote(str(path))}, {shlex.quote(str(page))}")
+        say(f"leaks that stay are accepted with: culprit-nightly accept --history {shell_path(options.history)}")
+    say(f"{'RED: ' + ', '.join(red) if red else 'GREEN'}; {shell_path(path)}, {shell_path(page)}")
     return 1 if red else 0
 
 
@@ -361,7 +367,7 @@ def accept(arguments):
         if options.leak or result["exit_code"] != 0:
             leaks = {**history.accepted(name), **leaks}
         path = history.accept(name, leaks.values())
-        say(f"{name}: {trend_page.plural(len(leaks), 'leak')} accepted, {shlex.quote(str(path))}")
+        say(f"{name}: {trend_page.plural(len(leaks), 'leak')} accepted, {shell_path(path)}")
     return 1 if refused else 0
 
 

@@ -57,10 +57,10 @@ culprit.nightDay = (date) => d3.utcFormat("%-d %b %Y")(new Date(date));
 
   function card(command, dates) {
     const good = command.reasons.length === 0;
-    const counts = [!command.unknown && culprit.bytes(command.bytes) + " leaked in " +
+    const counts = [command.errors > 0 && culprit.plural(command.errors, "bad free", "bad frees"),
+      !command.unknown && culprit.bytes(command.bytes) + " leaked in " +
         culprit.plural(command.groups, "group", "groups"),
-      command.gone > 0 && command.gone + " gone", command.errors > 0 &&
-        culprit.plural(command.errors, "bad free", "bad frees"), command.seconds + " s"].filter(Boolean);
+      command.gone > 0 && command.gone + " gone", command.seconds + " s"].filter(Boolean);
     return el("section", { class: command.red ? "card night-command red" : "card night-command",
       "aria-label": command.name, "data-command": command.name },
       el("div", { class: "card-head" }, el("h2", null, command.name), verdict(command.red)),

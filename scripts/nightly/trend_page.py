@@ -32,7 +32,7 @@ def plural(count, one):
 
 
 def in_words(result):
-    """'leaked 1.25 GiB in 2 groups, 1 gone; exit status 3, 1 new'."""
+    """'exit status 3, 1 new; 1 bad free, leaked 1.25 GiB in 2 groups, 1 gone': the reasons to be red come first."""
     if result.get("unknown"):
         text = "no report"
     else:
@@ -40,9 +40,8 @@ def in_words(result):
         if result["gone"]:
             text += f", {result['gone']} gone"
         if result["errors"]:
-            text += f", {plural(result['errors'], 'bad free')}"
-    reasons = reasons_of(result)
-    return text + ("; " + ", ".join(reasons) if reasons else "")
+            text = f"{plural(result['errors'], 'bad free')}, {text}"
+    return "; ".join(([", ".join(reasons_of(result))] if reasons_of(result) else []) + [text])
 
 
 def reasons_of(result):

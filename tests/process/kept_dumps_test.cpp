@@ -97,6 +97,38 @@ TEST_CASE("each dump that culprit run --keep names is there", "[run][keep]") {
   }
 }
 
+TEST_CASE("a command that a message shows can be typed as it is, whatever the dump is called", "[run][keep][words]") {
+  const auto line_after = [](const std::string& text, const std::string& words) {
+    const std::size_t at = text.find(words);
+    return at == std::string::npos ? "" : text.substr(at + words.size(), text.find('\n', at) - at - words.size());
+  };
+  for (const char* name : {"a b.dump", "it's $HOME `id`.dump", "-x.dump", "a\nb.dump", "caf\xc3\xa9 \xff.dump"}) {
+    INFO(name);
+    TemporaryFolder folder;
+    RunOptions options;
+    options.working_directory = folder.path().string();
+    const Run run = culprit_run({"--out", name}, {"driver_leak_one"}, options);
+    INFO(run.err);
+    const auto typed = [&](const std::string& words) {
+      ProgramOptions shell;
+      shell.working_directory = folder.path().string();
+      return run_program({"/bin/bash", "-c", culprit_path().string() + " report " + words}, shell);
+    };
+    const std::string next = line_after(run.err, "next    culprit report ");
+    CHECK(typed(next).exit_code == 0);
+    // Of the library itself.
+    RunOptions alone = options;
+    alone.folder = std::make_shared<TemporaryFolder>();
+    alone.environment["CULPRIT_OUT"] = folder.file(std::string("of its own ") + name);
+    alone.environment["CULPRIT_QUIET"] = "0";
+    const Run itself = run_preloaded("driver_leak_one", {}, alone);
+    INFO(itself.err);
+    const std::string see = line_after(itself.err, "See: culprit report ");
+    REQUIRE_FALSE(see.empty());
+    CHECK(typed(see).exit_code == 0);
+  }
+}
+
 TEST_CASE("without --keep no report names a dump", "[run][keep]") {
   const std::string leaks = subject_path("driver_leak_one").string();
   for (const std::vector<std::string>& command : {std::vector<std::string>{leaks}, ranks(leaks)}) {

@@ -169,8 +169,8 @@ class Nightly(unittest.TestCase):
         for _ in range(2):
             done = self.night(None)
             self.assertEqual(done.returncode, 1, done.stdout)
-            self.assertIn("fails: RED: leaked 10.7 KiB in 1 group; exit status 3\n", done.stdout)
-            self.assertIn("crashes: RED: leaked 0 B in 0 groups; killed by SIGSEGV\n", done.stdout)
+            self.assertIn("fails: RED: exit status 3; leaked 10.7 KiB in 1 group\n", done.stdout)
+            self.assertIn("crashes: RED: killed by SIGSEGV; leaked 0 B in 0 groups\n", done.stdout)
             self.assertEqual((self.last(0)["exit_code"], self.last(0)["verdict"]), (3, "red"))
             self.assertIn("the reason", self.last(0)["output"])
         self.assertEqual([command["reasons"] for command in self.page()["commands"]],

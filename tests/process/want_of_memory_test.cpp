@@ -55,9 +55,8 @@ TEST_CASE("a call that fails for want of memory is never unseen", "[want-of-memo
     INFO(text);
     const std::string api = failed["api"];
     CHECK(has(text, "OUT OF MEMORY: " + api + " failed at want_of_memory.cpp:"));
-    CHECK(has(text, "1 call FAILED: " + api +
-                        " returned CUDA_ERROR_OUT_OF_MEMORY (2): there was not enough free "
-                        "memory; it was made at want_of_memory.cpp:"));
+    CHECK_FALSE(has(text, "FAILED"));  // one event, one block
+    CHECK(text.find("OUT OF MEMORY") < text.find("LEAKED"));
     CHECK(has(text, "whether it would have fit is not known: " + api + " does not say how much memory it needs"));
   }
 }

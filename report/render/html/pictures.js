@@ -85,6 +85,7 @@ culprit.pictures = (function () {
     return el("details", { class: "picture", open },
       el("summary", null, title(report, picture),
         el("span", { class: "quiet" }, " at " + culprit.time(picture.time_ns))),
+      picture.failed && el("p", null, picture.failed),
       el("p", null, one.would_fit.text),
       el("div", { class: "stack" }, one.lines.flatMap(holder), one.idle.map(idle), others(one, picture),
         one.other_bytes > 0 && line(one.other_bytes, "", "other places", "")));
@@ -95,6 +96,7 @@ culprit.pictures = (function () {
     return el("details", { class: "picture", open },
       el("summary", null, title(report, picture),
         el("span", { class: "quiet" }, " at " + culprit.time(picture.time_ns))),
+      picture.failed && el("p", null, picture.failed),
       el("div", { class: "stack" },
         picture.stacks.map((one) =>
           line(one.bytes, one.count, named(one.stack),

@@ -55,8 +55,11 @@ void write_data(const Diff& diff, std::ostream& out) {
 
 void render_diff_html(const Diff& diff, std::ostream& out) {
   auto count = [&](Change change) { return std::to_string(diff.with(change).size()) + " " + change_name(change); };
-  const std::string title = count(Change::kNew) + ", " + count(Change::kGrown) + ", " + count(Change::kShrunk) + ", " +
-                            count(Change::kGone) + " · " + std::string(base_name(diff.now.path)) + " · culprit";
+  const bool known = diff.before.not_known.empty() && diff.now.not_known.empty();
+  const bool worse = !diff.with(Change::kNew).empty() || !diff.with(Change::kGrown).empty();
+  const std::string title = (known || worse ? "" : "Not known; ") + count(Change::kNew) + ", " + count(Change::kGrown) +
+                            ", " + count(Change::kShrunk) + ", " + count(Change::kGone) + " · " +
+                            std::string(base_name(diff.now.path)) + " · culprit";
   write_html_page(
       title, [&](std::ostream& data) { write_data(diff, data); }, out);
 }

@@ -12,6 +12,7 @@
 #include "report/model/group_names.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/other_findings.h"
 #include "report/model/peak_use.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
@@ -98,6 +99,7 @@ class PageData {
     head["notes"] = report_.notes;
     head["hook_called"] = report_.hook_called;
     head["incomplete"] = reasons_not_known(report_);
+    head["findings"] = other_findings(report_);
     head["verb"] = words_of(report_).sentence;
     head["may_be_freed"] = words_of(report_).may_be_freed;
     head["totals_by_words"] = Json::array();
@@ -111,7 +113,14 @@ class PageData {
     head["failed_allocations"] = Json::array();
     for (const FailedAllocation& failed : report_.failed_allocations) {
       if (head["failed_allocations"].size() == kMostFailedAllocations) break;
-      head["failed_allocations"].push_back(failed_allocation_text(failed));
+      const auto picture = std::find_if(report_.pictures.begin(), report_.pictures.end(),
+                                        [&](const Picture& one) { return is_shown_by(failed, one); });
+      if (picture == report_.pictures.end()) {
+        head["failed_allocations"].push_back(failed_allocation_text(failed));
+      } else {
+        const std::string text = beside_picture_text(failed, *picture);
+        if (!text.empty()) head["pictures"][picture - report_.pictures.begin()]["failed"] = text;
+      }
     }
     head["growing_graphs"] = Json::array();
     for (const ExecutableLine& line : executable_lines(report_)) {
@@ -333,9 +342,12 @@ std::string title_of(const std::vector<Report>& reports) {
         const std::vector<MemoryTotal> totals = totals_by_words(report, true);
         return std::all_of(totals.begin(), totals.end(), [&](const MemoryTotal& one) { return one.words == &words; });
       });
-  const bool complete = std::all_of(reports.begin(), reports.end(), is_complete);
-  std::string title = complete ? "Nothing leaked" : "Not known";
-  if (bytes != 0) title = format_bytes(bytes) + " " + (all_may_be_freed ? words.fate : "leaked");
+  std::vector<const Report*> all;
+  for (const Report& report : reports) all.push_back(&report);
+  const bool has_leaks =
+      std::any_of(reports.begin(), reports.end(), [](const Report& report) { return report.summary.groups != 0; });
+  const std::string title =
+      has_leaks ? format_bytes(bytes) + " " + (all_may_be_freed ? words.fate : "leaked") : sentence_without_leaks(all);
   if (reports.size() == 1) {
     const std::string& executable = reports.front().process.executable;
     return title + " · " + std::string(base_name(executable)) + " · culprit";

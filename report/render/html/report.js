@@ -4,8 +4,10 @@
 culprit.views.report = function (data) {
   const { el, fill } = culprit;
   const reports = data.reports;
-  const worst = reports.reduce((best, report, i) =>
-    (report.summary.leaked_bytes > reports[best].summary.leaked_bytes ? i : best), 0);
+  // By leaked bytes; of processes without leaks, one with another finding or an unknown verdict.
+  const badness = (report) => report.summary.leaked_bytes ||
+    (report.summary.groups > 0 ? 0.9 : report.findings.length > 0 ? 0.8 : report.incomplete.length > 0 ? 0.7 : 0);
+  const worst = reports.reduce((best, report, i) => (badness(report) > badness(reports[best]) ? i : best), 0);
   const subject = el("div", { class: "subject-lines" });
   const main = culprit.shell(subject,
     [["/", "search the list"], ["f", "find in the flame graph"],
@@ -29,7 +31,7 @@ culprit.views.report = function (data) {
       reports.map((one, i) => el("option", { value: i, selected: i === shown },
         culprit.baseName(one.process.exe) + " [" + one.process.pid + "]" +
           (one.process.rank !== null && one.process.rank !== undefined ? " rank " + one.process.rank : "") + " · " +
-            culprit.bytes(one.summary.leaked_bytes))));
+            (one.summary.groups > 0 ? [] : one.findings).concat(culprit.bytes(one.summary.leaked_bytes)).join(", "))));
     const job = report.processes || [];
     const ranks = job.filter((one) => one.rank !== null).length;
     fill(subject,

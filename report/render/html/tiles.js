@@ -46,7 +46,11 @@ culprit.tiles = function (model, open, choose) {
           culprit.plural(total.allocations, "allocation", "allocations") + " in " +
             culprit.plural(total.groups, "group", "groups") +
             (summary.complete ? "" : "; not known what else"), "leaks"))
-      : [summary.complete
+      : [report.findings.length > 0 &&
+          tile("findings", culprit.number(report.findings.length),
+            report.findings.length === 1 ? "Finding" : "Findings", report.findings.join(", "),
+            summary.errors ? "errors" : null),
+      summary.complete
         ? tile("clean", "Nothing", report.verb,
           culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for")
         : tile("incomplete", "Not known", "Verdict", "no leak among the recorded allocations")]),

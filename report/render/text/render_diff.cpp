@@ -123,8 +123,11 @@ void render_diff_text(const Diff& diff, const RenderOptions& options, std::ostre
 
 void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::ostream& out) {
   std::size_t room = kMostDiffRowBytes;
-  out << "### " << diff.with(Change::kNew).size() << " new, " << diff.with(Change::kGrown).size() << " grown, "
-      << diff.with(Change::kShrunk).size() << " shrunk, " << diff.with(Change::kGone).size() << " gone\n\n"
+  const bool known = diff.before.not_known.empty() && diff.now.not_known.empty();
+  const bool worse = !diff.with(Change::kNew).empty() || !diff.with(Change::kGrown).empty();
+  out << "### " << (known || worse ? "" : "Not known; ") << diff.with(Change::kNew).size() << " new, "
+      << diff.with(Change::kGrown).size() << " grown, " << diff.with(Change::kShrunk).size() << " shrunk, "
+      << diff.with(Change::kGone).size() << " gone\n\n"
       << markdown_escaped(diff.before.path) << ", then " << markdown_escaped(diff.now.path) << ": " << total_text(diff)
       << ", " << plural(diff.with(Change::kSame).size(), "group", "groups") << " unchanged\n";
   for (const LeakList* list : {&diff.before, &diff.now}) {

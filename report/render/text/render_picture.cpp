@@ -22,6 +22,7 @@ namespace {
 // Failures come before everything else, so they must leave room on the screen.
 constexpr std::size_t kShownAtFailure = 5;
 constexpr std::size_t kShownCallers = 2;  // of a line
+constexpr std::size_t kShownFailed = 4;   // calls without a picture
 // The number of processes of a job, unless all are asked for.
 constexpr std::size_t kShownProcesses = 4;
 // Less than this is a first context alone.
@@ -145,8 +146,33 @@ std::string whose(const Report& report, const Picture& picture) {
   return report.job.empty() ? "" : processes_text(report.job, {picture.process}) + ": ";
 }
 
+// Failed calls that no picture has shown yet.
+using FailedCalls = std::vector<const FailedAllocation*>;
+
+// Prints the facts that its calls add to a picture, and takes these calls from the list.
+void print_failed_of(const Picture& picture, FailedCalls* failed, std::ostream& out) {
+  const auto shown = std::stable_partition(failed->begin(), failed->end(),
+                                           [&](const FailedAllocation* one) { return !is_shown_by(*one, picture); });
+  for (auto one = shown; one != failed->end(); ++one) {
+    const std::string text = beside_picture_text(**one, picture);
+    if (!text.empty()) out << "failed  " << text << "\n";
+  }
+  failed->erase(shown, failed->end());
+}
+
+void print_failed(const FailedCalls& failed, const RenderOptions& options, std::ostream& out) {
+  const Palette palette(options.colours);
+  const std::size_t shown = options.all ? failed.size() : std::min(failed.size(), kShownFailed);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const std::string text = failed_allocation_text(*failed[i]);
+    out << (failed[i]->injected ? palette.warn(text) : palette.bad(text)) << "\n";
+  }
+  if (shown < failed.size())
+    out << "and " << plural(failed.size() - shown, "failing call", "failing calls") << " more: --all\n";
+}
+
 void print_failure(const Report& report, const Explainer& explainer, const Picture& picture,
-                   const RenderOptions& options, std::ostream& out) {
+                   const RenderOptions& options, FailedCalls* failed, std::ostream& out) {
   const Palette palette(options.colours);
   const OutOfMemory failure = explainer.explain(picture);
   out << palette.bad("OUT OF MEMORY") << ": " << whose(report, picture) << printable(picture.api);
@@ -175,6 +201,7 @@ void print_failure(const Report& report, const Explainer& explainer, const Pictu
   if (failure.others_at_most > kLargeContext && !told)
     out << "others  other processes had at most " << format_bytes(failure.others_at_most)
         << " of it, with the first context of this one; `culprit doctor` lists them\n";
+  print_failed_of(picture, failed, out);
   out << palette.title(failure.would_fit) << "\n";
 }
 
@@ -204,6 +231,8 @@ void print_peak(const Report& report, const Picture& picture, const RenderOption
 
 void render_failures(const Report& report, const RenderOptions& options, std::ostream& out) {
   const Explainer explainer(report);
+  FailedCalls failed;
+  for (const FailedAllocation& one : report.failed_allocations) failed.push_back(&one);
   const Picture* before = nullptr;
   std::size_t processes = 0;
   for (const Picture& picture : report.pictures) {
@@ -213,10 +242,11 @@ void render_failures(const Report& report, const RenderOptions& options, std::os
     before = &picture;
     if (!first && !options.all) continue;
     processes += first ? 1 : 0;
-    if (options.all || processes <= kShownProcesses) print_failure(report, explainer, picture, options, out);
+    if (options.all || processes <= kShownProcesses) print_failure(report, explainer, picture, options, &failed, out);
   }
   if (!options.all && processes > kShownProcesses)
     out << "and " << plural(processes - kShownProcesses, "process", "processes") << " more ran out of memory: --all\n";
+  print_failed(failed, options, out);
 }
 
 void render_freed_at_end(const Report& report, const RenderOptions& options, std::ostream& out) {

@@ -7,11 +7,13 @@
 #include <map>
 #include <vector>
 
+#include "report/base/shell_words.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frame_text.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/other_findings.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
@@ -100,10 +102,13 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
     out << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use "
         << (span.read_at_begin ? "when it began" : "at its first allocation") << "\n";
   }
+  const std::vector<std::string> others = other_findings(report);
   if (rows.empty()) {
     const std::string verdict = verdict_without_leaks(report);
-    out << (is_complete(report) ? palette.good(verdict) : palette.warn(verdict)) << " · "
-        << plural(report.summary.allocations, "allocation", "allocations") << "\n";
+    out << (!others.empty()       ? palette.bad(verdict)
+            : is_complete(report) ? palette.good(verdict)
+                                  : palette.warn(verdict))
+        << " · " << plural(report.summary.allocations, "allocation", "allocations") << "\n";
   } else {
     std::uint64_t bytes = 0;
     const char* separator = "";
@@ -114,8 +119,9 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
       bytes += sum.bytes;
       separator = " · ";
     }
-    out << " of " << report.summary.allocations << " made in that time · " << a_minute(bytes, ns)
-        << (is_complete(report) ? "" : " · NOT KNOWN what else") << "\n\n";
+    out << " of " << report.summary.allocations << " made in that time · " << a_minute(bytes, ns);
+    for (const std::string& one : others) out << " · " << palette.bad(in_capitals(one));
+    out << (is_complete(report) ? "" : " · NOT KNOWN what else") << "\n\n";
   }
   const std::size_t shown = options.all ? rows.size() : std::min(rows.size(), kShownGroups);
   for (std::size_t i = 0; i < shown; ++i) {
@@ -131,9 +137,7 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
   if (report.summary.unknown_refusals != 0)
     out << "note    " << plural(report.summary.unknown_refusals, "free was", "frees were")
         << " refused of memory that was not recorded\n";
-  if (report.summary.errors != 0)
-    out << "note    " << plural(report.summary.errors, "free was", "frees were") << " refused\n";
-  if (options.kept) out << "next    culprit report " << printable(report.dump_path) << "\n";
+  if (options.kept) out << "next    culprit report " << shell_path(report.dump_path) << "\n";
 }
 
 }  // namespace culprit::report

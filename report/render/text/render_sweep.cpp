@@ -70,18 +70,24 @@ class SweepText {
     const std::size_t crashes = sweep_.count(SweepOutcome::kCrash);
     const std::size_t hangs = sweep_.count(SweepOutcome::kHang);
     const bool bad = !sweep_.findings.empty() || crashes + hangs != 0;
-    const std::string leaks = plural(sweep_.leaks(), "leak", "leaks") + " that the clean run does not have";
-    if (bad) {
-      out_ << palette_.bad(leaks);
-    } else if (not_known_.empty()) {
-      out_ << palette_.good("NOTHING NEW LEAKED");
-    } else {
-      out_ << palette_.warn("NOT KNOWN: no new leak among the recorded allocations");
+    const char* separator = "";
+    const auto add = [&](std::size_t count, const std::string& text) {
+      if (count == 0) return;
+      out_ << separator << palette_.bad(text);
+      separator = " · ";
+    };
+    add(sweep_.leaks(), plural(sweep_.leaks(), "leak", "leaks") + " that the clean run does not have");
+    add(sweep_.errors(), plural(sweep_.errors(), "bad free", "bad frees") + " that the clean run does not have");
+    add(crashes, plural(crashes, "crash", "crashes"));
+    add(hangs, plural(hangs, "hang", "hangs"));
+    if (bad && !not_known_.empty()) {
+      out_ << separator << palette_.warn("NOT KNOWN") << " what else";
+    } else if (bad && sweep_.leaks() == 0) {
+      out_ << separator << "no new leak";
+    } else if (!bad) {
+      out_ << (not_known_.empty() ? palette_.good("NOTHING NEW LEAKED")
+                                  : palette_.warn("NOT KNOWN: no new leak among the recorded allocations"));
     }
-    if (sweep_.errors() != 0) out_ << " · " << palette_.bad(plural(sweep_.errors(), "bad free", "bad frees"));
-    if (crashes != 0) out_ << " · " << palette_.bad(plural(crashes, "crash", "crashes"));
-    if (hangs != 0) out_ << " · " << palette_.bad(plural(hangs, "hang", "hangs"));
-    if (bad && !not_known_.empty()) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
     out_ << "\n";
     std::uint64_t groups = 0;
     for (const auto& report : sweep_.clean_reports) groups += report->summary.groups;

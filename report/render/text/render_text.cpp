@@ -9,11 +9,13 @@
 #include <streambuf>
 
 #include "report/base/parallel.h"
+#include "report/base/shell_words.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/other_findings.h"
 #include "report/model/peak_use.h"
 #include "report/model/pool.h"
 #include "report/model/questions.h"
@@ -37,7 +39,6 @@ namespace {
 
 constexpr std::size_t kLongestCommand = 120;
 constexpr std::size_t kShownSpans = 4;
-constexpr std::size_t kShownFailed = 4;
 constexpr std::size_t kShownNotRecorded = 8;
 
 // Lets a stream append to strings without an extra copy.
@@ -70,12 +71,12 @@ class TextReport {
     print_recording();
     render_failures(report_, options_, out_);
     print_verdict();
+    print_not_counted();
     print_audit();
     render_stray_contexts(report_, options_, out_);
     render_growing_graphs(report_, options_, out_);
     render_shared_memory(report_, options_, out_);
     print_live_cached();
-    print_failed_allocations();
     render_ran_out(report_, options_, out_);
     std::size_t number = 0;
     std::vector<const Group*> counted;
@@ -202,41 +203,46 @@ class TextReport {
 
   void print_verdict() {
     const Summary& summary = report_.summary;
+    const std::vector<std::string> others = other_findings(report_, EndAndFailures::kTold);
     if (summary.groups == 0) {
-      const std::string verdict = verdict_without_leaks(report_);
-      out_ << (is_complete(report_) ? palette_.good(verdict) : palette_.warn(verdict));
-      out_ << " · " << plural(summary.allocations, "allocation", "allocations") << ", "
+      const std::string verdict = verdict_without_leaks(report_, EndAndFailures::kTold);
+      out_ << (!others.empty()        ? palette_.bad(verdict)
+               : is_complete(report_) ? palette_.good(verdict)
+                                      : palette_.warn(verdict))
+           << " · " << plural(summary.allocations, "allocation", "allocations") << ", "
            << plural(summary.frees, "free", "frees") << "\n";
-    } else {
-      const char* separator = "";
-      for (const MemoryTotal& total : totals_by_words(report_, options_.strict)) {
-        out_ << separator << palette_.bad(total.words->headline) << " " << palette_.title(format_bytes(total.bytes))
-             << " in " << plural(total.allocations, "allocation", "allocations") << ", "
-             << plural(total.groups, "group", "groups");
-        separator = " · ";
-      }
-      if (!is_complete(report_)) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
-      out_ << "\n";
-      const std::string not_searched = not_searched_text(report_);
-      if (!not_searched.empty()) out_ << palette_.warn("NOT SEARCHED") << ": " << not_searched << "\n";
+      return;
     }
-    out_ << "not counted: " << format_bytes(summary.cached_bytes) << " cached";
-    if (summary.library_allocations != 0) {
-      out_ << " · " << format_bytes(summary.library_bytes) << " held by libraries for themselves";
+    const char* separator = "";
+    for (const MemoryTotal& total : totals_by_words(report_, options_.strict)) {
+      out_ << separator << palette_.bad(total.words->headline) << " " << palette_.title(format_bytes(total.bytes))
+           << " in " << plural(total.allocations, "allocation", "allocations") << ", "
+           << plural(total.groups, "group", "groups");
+      separator = " · ";
     }
-    out_ << " · " << plural(summary.errors, "bad free", "bad frees") << " · " << report_.dropped.total()
-         << " not recorded";
-    if (summary.late_frees != 0) {
-      out_ << " · " << plural(summary.late_frees, "release", "releases") << " refused at exit (no leak)";
-    }
-    if (summary.unknown_frees != 0) {
-      out_ << " · " << plural(summary.unknown_frees, "free", "frees") << " of allocations from before recording";
-    }
-    if (summary.unknown_refusals != 0) {
-      out_ << " · " << plural(summary.unknown_refusals, "refused free", "refused frees")
-           << " of memory that was not recorded";
-    }
+    for (const std::string& one : others) out_ << " · " << palette_.bad(in_capitals(one));
+    if (!is_complete(report_)) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
     out_ << "\n";
+    const std::string not_searched = not_searched_text(report_);
+    if (!not_searched.empty()) out_ << palette_.warn("NOT SEARCHED") << ": " << not_searched << "\n";
+  }
+
+  // Only the numbers that are not 0.
+  void print_not_counted() {
+    const Summary& summary = report_.summary;
+    std::string line;
+    const auto add = [&](std::uint64_t number, const std::string& text) {
+      if (number != 0) line += (line.empty() ? "" : " · ") + text;
+    };
+    add(summary.cached_bytes, format_bytes(summary.cached_bytes) + " cached");
+    add(summary.library_allocations, format_bytes(summary.library_bytes) + " held by libraries for themselves");
+    add(report_.dropped.total(), std::to_string(report_.dropped.total()) + " not recorded");
+    add(summary.late_frees, plural(summary.late_frees, "release", "releases") + " refused at exit (no leak)");
+    add(summary.unknown_frees,
+        plural(summary.unknown_frees, "free", "frees") + " of allocations from before recording");
+    add(summary.unknown_refusals,
+        plural(summary.unknown_refusals, "refused free", "refused frees") + " of memory that was not recorded");
+    if (!line.empty()) out_ << "not counted: " << line << "\n";
   }
 
   void print_audit() {
@@ -272,18 +278,6 @@ class TextReport {
       if (!largest->held_by.empty()) out_ << ", held by " << printable(largest->held_by);
     }
     out_ << "\n";
-  }
-
-  void print_failed_allocations() {
-    std::size_t shown = 0;
-    for (const FailedAllocation& failed : report_.failed_allocations) {
-      if (!options_.all && shown == kShownFailed) break;
-      ++shown;
-      const std::string text = failed_allocation_text(failed);
-      out_ << (failed.injected ? palette_.warn(text) : palette_.bad(text)) << "\n";
-    }
-    const std::size_t more = report_.failed_allocations.size() - shown;
-    if (more != 0) out_ << "and " << plural(more, "failing call", "failing calls") << " more: --all\n";
   }
 
   // `number`: the number of the last printed group.
@@ -356,9 +350,9 @@ class TextReport {
     if (options_.kept && report_.summary.groups != 0) {
       const JobProcess* worst = worst_process();
       if (worst != nullptr) {
-        out_ << "next    culprit report " << printable(worst->dump_path) << "\n";
+        out_ << "next    culprit report " << shell_path(worst->dump_path) << "\n";
       } else {
-        out_ << "next    culprit report " << printable(report_.dump_path) << " --format json\n";
+        out_ << "next    culprit report " << shell_path(report_.dump_path) << " --format json\n";
       }
     }
   }
@@ -377,7 +371,7 @@ class TextReport {
     const auto index = static_cast<std::uint32_t>(worst - report_.job.data());
     out_ << "most    " << format_bytes(worst->leaked_bytes) << " in " << worst->leaked_allocations << "x by "
          << processes_text(report_.job, {index});
-    if (options_.kept) out_ << ": " << printable(worst->dump_path);
+    if (options_.kept) out_ << ": " << shell_path(worst->dump_path);
     out_ << "\n";
   }
 

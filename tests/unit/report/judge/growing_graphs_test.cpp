@@ -75,7 +75,7 @@ std::string growing_lines(const Report& report, bool resources = false) {
   std::string found;
   std::istringstream lines(text.str());
   for (std::string line; std::getline(lines, line);) {
-    if (has(line, "GRAPH EXECUTABLES GROW")) found += line + "\n";
+    if (has(line, "GRAPH EXECUTABLES GROW: ")) found += line + "\n";
   }
   return found;
 }

@@ -2,6 +2,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "report/model/report.h"
+#include "report/render/html/render_html.h"
 #include "report/render/json/render_json.h"
 #include "report/render/render_markdown.h"
 #include "report/render/text/render_text.h"
@@ -9,10 +11,12 @@
 #include "tests/catch.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
+#include "tests/unit/report/page_data.h"
 
 using namespace culprit::report;
 using namespace culprit::format;
 using culprit::test::has;
+using culprit::test::page_data;
 using culprit::test::Program;
 
 namespace {
@@ -83,6 +87,61 @@ TEST_CASE("the last out of memory stands before everything else", "[report][pict
   render_markdown({report}, RenderOptions(), markdown);
   CHECK(has(markdown.str(), "<pre>\nOUT OF MEMORY: cuMemAlloc asked for 8.00 GiB at app.cu:12  load"));
   CHECK(markdown.str().find("</pre>") < markdown.str().find("| leaked |"));
+}
+
+TEST_CASE("a failed allocation has one block in each format that explains it", "[report][pictures][failed]") {
+  Pictured program;
+  program.add_failure(2000000000, 8ULL << 30, {{"a", 70000}});
+  Report report = program.report();
+  FailedAllocation failed;
+  failed.api = report.pictures[0].api;
+  failed.code = 2;
+  failed.code_name = "CUDA_ERROR_OUT_OF_MEMORY";
+  failed.bytes = 8ULL << 30;
+  failed.count = 3;  // as often as the picture says
+  failed.stack = report.pictures[0].stack;
+  report.failed_allocations = {failed};
+  const auto markdown_of = [&] {
+    std::ostringstream out;
+    render_markdown({report}, RenderOptions(), out);
+    return out.str();
+  };
+  const auto page_of = [&] {
+    std::ostringstream out;
+    render_html({report}, RenderOptions(), out);
+    return nlohmann::json::parse(page_data(out.str()))["reports"][0];
+  };
+  CHECK_FALSE(has(text_of(report, false), "FAILED"));
+  CHECK_FALSE(has(text_of(report, false), "\nfailed "));
+  CHECK_FALSE(has(markdown_of(), "FAILED"));
+  CHECK(page_of()["failed_allocations"].empty());
+  CHECK_FALSE(page_of()["pictures"][0].contains("failed"));
+
+  // More calls than the picture has, of which another one was the first.
+  report.failed_allocations[0].count = 5;
+  report.failed_allocations[0].bytes = 1ULL << 30;
+  const std::string more = "5 allocations failed in all; the first asked for 1.00 GiB at app.cu:12  load";
+  const std::string text = text_of(report, false);
+  INFO(text);
+  CHECK(has(text, "\nfailed  " + more + "\n"));
+  CHECK_FALSE(has(text, "FAILED"));
+  CHECK(has(markdown_of(), "failed  " + more));
+  CHECK(page_of()["failed_allocations"].empty());
+  CHECK(page_of()["pictures"][0]["failed"] == more);
+
+  // Another call, another code, and a failure that was asked for stay lines of their own, above the verdict.
+  for (const int row : {0, 1, 2}) {
+    FailedAllocation apart = failed;
+    if (row == 0) apart.api = "cuMemHostAlloc";
+    if (row == 1) apart.code_name = "CUDA_ERROR_INVALID_VALUE";
+    if (row == 2) apart.injected = true;
+    report.failed_allocations = {apart};
+    const std::string line = text_of(report, false);
+    INFO(line);
+    CHECK(has(line, "3 allocations FAILED: "));
+    CHECK(line.find("FAILED") < line.find("NOTHING LEAKED"));
+    CHECK(page_of()["failed_allocations"].size() == 1);
+  }
 }
 
 TEST_CASE("the peak of each device is shown when it is asked for", "[report][pictures]") {

@@ -59,7 +59,7 @@ TEST_CASE("each counter of what was not recorded comes first, and no report says
     const std::string text = in_format(report, render_text);
     CHECK(text.rfind(std::string("NOT KNOWN: ") + counter.words + " not recorded", 0) == 0);
     CHECK(has(text, "NOT KNOWN: no leak among the recorded allocations"));
-    CHECK(has(text, "· 2 not recorded"));
+    CHECK(has(text, "not counted: 2 not recorded"));
     CHECK_FALSE(has(text, "NOTHING LEAKED"));
 
     const Json summary = json_of(report).at("summary");

@@ -5,10 +5,17 @@
 
 #include "report/model/report.h"
 #include "report/render/formats.h"
+#include "report/render/render_gcc.h"
+#include "report/render/render_github.h"
+#include "report/render/render_junit.h"
+#include "report/render/render_markdown.h"
+#include "report/render/render_sarif.h"
 #include "report/render/source_place.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/unit/report/fixture.h"
+#include "tests/unit/report/in_format.h"
+#include "tests/unit/report/judge/cause_program.h"
 #include "tests/unit/report/shell.h"
 
 using namespace culprit::report;
@@ -76,6 +83,42 @@ TEST_CASE("names cannot end a workflow command or begin another", "[report][anno
   for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) CHECK(text.compare(at, 8, "::error ") == 0);
   const std::string gcc = leak.in("gcc");
   CHECK(std::count(gcc.begin(), gcc.end(), '\n') == 3);
+}
+
+TEST_CASE("what() of an exception is in every format for people, and cannot end it", "[report][annotations][what]") {
+  CauseProgram program;
+  ThrowRecord record = program.throw_record();
+  record.what = program.dump.add_string("a<b & \"q\"\n</pre>::error::%0A|]]>\x1b[2J \xe2\x80\xae\xff");
+  program.allocate(program.made, program.thrown(record));
+  const Report report = program.report();
+  REQUIRE(report.leaks.at(0).evidence.at(0).type == EvidenceType::kException);
+  const std::string tail = "::error::%0A|]]&gt;?[2J ??\"";
+  const std::string markdown = in_format(report, render_markdown);
+  INFO(markdown);
+  CHECK(has(markdown, "\nthrown     app.cu:33  std::runtime_error \"a&lt;b &amp; \"q\"?&lt;/pre&gt;" + tail + "\n"));
+  CHECK(has(markdown, "\ncaught     app.cu:42  main\n"));
+  const std::string junit = in_format(report, render_junit);
+  INFO(junit);
+  CHECK(has(junit,
+            "\nexception: std::runtime_error “a&lt;b &amp; &quot;q&quot;?&lt;/pre&gt;::error::%0A|]]&gt;?[2J ??”\n"));
+  const std::string github = in_format(report, render_github);
+  INFO(github);
+  CHECK(has(github,
+            "%0Athrown here: std::runtime_error \"a<b & \"q\"?</pre>::error::%250A|]]>?[2J ??\" (/src/app.cu:33)%0A"));
+  CHECK(std::count(github.begin(), github.end(), '\n') == 1);
+  CHECK(
+      has(in_format(report, render_gcc), "/src/app.cu:33: note: thrown here: std::runtime_error \"a<b & \"q\"?</pre>"));
+  const auto sarif = nlohmann::json::parse(in_format(report, render_sarif)).dump();
+  CHECK(has(sarif, "thrown here: std::runtime_error \\\"a<b & \\\"q\\\"?</pre>"));
+
+  // Neither a stack nor a type is known.
+  record.stack = 0;
+  record.type = 0;
+  record.what = program.dump.add_string("the reason");
+  program.allocate(program.at_line(77), program.thrown(record));
+  const Report bare = program.report();
+  for (const Render render : {Render(render_markdown), Render(render_junit), Render(render_github), Render(render_gcc)})
+    CHECK(has(in_format(bare, render), "the reason"));
 }
 
 TEST_CASE("a known leak is no error, and a verdict that is not known is one", "[report][annotations]") {

@@ -33,7 +33,7 @@ std::string text_of(const std::vector<Report>& reports, bool resources = false) 
   return out.str();
 }
 
-std::string json_of(const std::vector<Report>& reports) {
+std::string json_text_of(const std::vector<Report>& reports) {
   std::ostringstream out;
   render_json(reports, out);
   return out.str();
@@ -299,7 +299,7 @@ TEST_CASE("golden: everything, with resources listed", "[report][golden]") {
 
 TEST_CASE("golden: everything, as JSON", "[report][golden]") {
   Everything everything;
-  check_golden("everything.json", json_of({report_of(everything.dump, everything.symbols)}));
+  check_golden("everything.json", json_text_of({report_of(everything.dump, everything.symbols)}));
 }
 
 TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
@@ -352,7 +352,7 @@ TEST_CASE("text that is no UTF-8 becomes valid JSON", "[report][golden]") {
   DumpBuilder dump;
   const Ref name = dump.add_string("\xff\xfe bad \x80");
   dump.header().executable = name;
-  CHECK(has(json_of({report_of(dump, FakeSymbols())}), "bad"));
+  CHECK(has(json_text_of({report_of(dump, FakeSymbols())}), "bad"));
 }
 
 TEST_CASE("colours only when they are asked for", "[report][golden]") {

@@ -1,0 +1,169 @@
+// Headlines: in every format bad things stand before the words that nothing leaked.
+#include "report/model/other_findings.h"
+
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/model/not_recorded.h"
+#include "report/render/html/render_html.h"
+#include "report/render/render_gcc.h"
+#include "report/render/render_github.h"
+#include "report/render/render_markdown.h"
+#include "report/render/text/render_survivors.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
+#include "tests/catch.h"
+#include "tests/support/text.h"
+#include "tests/unit/report/fixture.h"
+#include "tests/unit/report/in_format.h"
+#include "tests/unit/report/page_data.h"
+
+using namespace culprit::report;
+using namespace culprit::format;
+using namespace culprit::test;
+
+namespace {
+
+Report clean() {
+  Program program;
+  Report report = program.report();
+  report.process.executable = "/bin/app";
+  return report;
+}
+
+Report with_bad_frees(std::uint64_t count) {
+  Report report = clean();
+  report.summary.errors = count;
+  return report;
+}
+
+std::string survivors(const Report& report) {
+  std::ostringstream out;
+  render_survivors(report, RenderOptions(), out);
+  return out.str();
+}
+
+std::string page_title(const std::vector<Report>& reports) {
+  std::ostringstream out;
+  render_html(reports, RenderOptions(), out);
+  const std::string page = out.str();
+  const std::size_t begin = page.find("<title>") + 7;
+  return page.substr(begin, page.find("</title>") - begin);
+}
+
+std::string all_in(const std::vector<Report>& reports, Render render) {
+  std::ostringstream out;
+  render(reports, RenderOptions(), out);
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("each finding that is no leak stands before the reassurance, in every format", "[report][headline]") {
+  struct Row {
+    const char* words;
+    void (*add)(Report*);
+    bool above_text;  // the text report has told of it above its headline
+  };
+  const Row rows[] = {
+      {"1 bad free", [](Report* report) { report->summary.errors = 1; }, false},
+      {"2 bad frees", [](Report* report) { report->summary.errors = 2; }, false},
+      {"graph executables grow",
+       [](Report* report) {
+         Bill bill;
+         bill.growing = true;
+         report->bills.push_back(bill);
+       },
+       false},
+      {"killed by SIGSEGV",
+       [](Report* report) {
+         report->process.status.ended = Ended::kKilled;
+         report->process.status.signal = 11;
+       },
+       true},
+  };
+  for (const Row& row : rows) {
+    INFO(row.words);
+    Report report = clean();
+    row.add(&report);
+    CHECK(other_findings(report) == std::vector<std::string>{row.words});
+    CHECK(other_findings(report, EndAndFailures::kTold).empty() == row.above_text);
+    const std::string capitals = in_capitals(row.words);
+    CHECK(verdict_without_leaks(report) == capitals + " · NOTHING LEAKED");
+    std::string sentence = std::string(row.words) + ", nothing leaked";
+    sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
+    CHECK(sentence_without_leaks({&report}) == sentence);
+    report.bills.clear();  // made up without a stack, which the formats need
+    if (other_findings(report).empty()) continue;
+    const std::string text = in_format(report, render_text);
+    CHECK(has(text, row.above_text ? "\nNOTHING LEAKED · 0 allocations"
+                                   : "\n" + capitals + " · NOTHING LEAKED · 0 allocations"));
+    CHECK(has(survivors(report), "\n" + capitals + " · NOTHING LEAKED · 0 allocations"));
+    CHECK(in_format(report, render_github) == "culprit: process 4242: " + capitals + " · NOTHING LEAKED\n");
+    CHECK(has(in_format(report, render_gcc), ": " + capitals + " · NOTHING LEAKED\n"));
+    CHECK(in_format(report, render_markdown).rfind("### " + sentence + ": ", 0) == 0);
+    CHECK(page_title({report}).rfind(sentence + " · app · culprit", 0) == 0);
+  }
+}
+
+TEST_CASE("allocations that failed stand before the reassurance", "[report][headline]") {
+  Report report = clean();
+  static const ResolvedStack kUnknown;
+  FailedAllocation failed;
+  failed.api = "cuMemAlloc";
+  failed.bytes = 100;
+  failed.count = 3;
+  failed.stack = &kUnknown;
+  report.failed_allocations.push_back(failed);
+  const std::string text = in_format(report, render_text);
+  INFO(text);
+  CHECK(text.find("3 allocations FAILED") < text.find("NOTHING LEAKED"));
+  CHECK(has(text, "\nNOTHING LEAKED"));  // not said twice
+  CHECK(in_format(report, render_github) == "culprit: process 4242: 3 ALLOCATIONS FAILED · NOTHING LEAKED\n");
+  CHECK(in_format(report, render_markdown).rfind("### 3 allocations failed, nothing leaked: ", 0) == 0);
+  CHECK(page_title({report}).rfind("3 allocations failed, nothing leaked · ", 0) == 0);
+  report.failed_allocations[0].injected = true;  // asked for
+  CHECK(other_findings(report).empty());
+}
+
+TEST_CASE("beside leaks the other findings are in the headline, too", "[report][headline]") {
+  Program program;
+  program.dump.add_allocation(live_allocation(program.stack({"leak", "main"}), 4096));
+  Report report = program.report();
+  report.summary.errors = 2;
+  CHECK(has(in_format(report, render_text), "LEAKED 4.00 KiB in 1 allocation, 1 group · 2 BAD FREES\n"));
+  CHECK(in_format(report, render_markdown).rfind("### Leaked 4.00 KiB, 2 bad frees: ", 0) == 0);
+}
+
+TEST_CASE("a process with a finding stands before one without", "[report][headline]") {
+  Report first = clean();
+  first.process.pid = 1;
+  first.summary.allocations = 1;
+  Report second = with_bad_frees(1);
+  second.process.pid = 2;
+  for (const Render render :
+       {Render(render_text), Render(render_markdown), Render(render_github), Render(render_gcc)}) {
+    std::string text = in_capitals(all_in({first, second}, render));
+    INFO(text);
+    CHECK(text.find("1 BAD FREE") < text.find("NOTHING LEAKED"));
+    const std::size_t clean_one = text.find("NOTHING LEAKED", text.find("NOTHING LEAKED") + 1);
+    CHECK(clean_one != std::string::npos);
+  }
+  CHECK(page_title({first, second}) == "1 bad free, nothing leaked · 2 processes · culprit");
+  const auto page = nlohmann::json::parse(page_data(all_in({first, second}, render_html)));
+  CHECK(page["reports"][0]["findings"].empty());
+  CHECK(page["reports"][1]["findings"] == nlohmann::json{"1 bad free"});
+}
+
+TEST_CASE("numbers that are 0 are not in the report's first lines", "[report][headline]") {
+  Report report = clean();
+  CHECK_FALSE(has(in_format(report, render_text), "not counted"));
+  const std::string markdown = in_format(report, render_markdown);
+  CHECK_FALSE(has(markdown, "0 bad frees"));
+  CHECK_FALSE(has(markdown, "cached"));
+  report.summary.late_frees = 1;
+  CHECK(has(in_format(report, render_text), "\nnot counted: 1 release refused at exit (no leak)\n"));
+  report.summary.cached_bytes = 1024;
+  CHECK(has(in_format(report, render_text), "\nnot counted: 1.00 KiB cached · 1 release refused at exit (no leak)\n"));
+}
