@@ -33,7 +33,7 @@ void take_and_give_back(int turn) {
   void* memory = nullptr;
   CHECKED(cudaMalloc(&memory, kUnit * static_cast<std::size_t>(1 + turn * 3 % 7)));
   tell_ready();
-  usleep(50);
+  usleep(300);
   CHECKED(cudaFree(memory));
 }
 
