@@ -1,6 +1,7 @@
-// What the processes of one `culprit run` ask it about GPUs, and its answers. cuMemGetInfo is of all processes on a
-// device; NVML alone knows the bytes of each, and must not be loaded in the program. A file of fixed size beside that
-// of run_starts.h, which the library maps for as long as it records. Each side takes what it finds there as hostile.
+// Questions about GPUs that the processes of one `culprit run` ask it, and its answers. cuMemGetInfo is of all
+// processes on a device; NVML alone knows the bytes of each, and must not be loaded in the program. A file of fixed
+// size beside that of run_starts.h, which the library maps for as long as it records. Each side takes what it finds
+// there as hostile.
 #pragma once
 
 #include <cstdint>

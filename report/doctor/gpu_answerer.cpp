@@ -148,7 +148,7 @@ GpuAnswerer::GpuAnswerer(const std::string& run_starts) {
     child_ = fork_child([&](int pipe) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) return;
-      // What ends the program from the terminal is for the program: it may still ask while it ends.
+      // A signal of the terminal is for the program, which may still ask while it ends.
       sigset_t all;
       sigfillset(&all);
       ::sigprocmask(SIG_BLOCK, &all, nullptr);

@@ -142,7 +142,8 @@ culprit.pictures = (function () {
     if (item.what === "no-process") return "managed memory, and the driver's own";
     if (item.what !== "other-processes") return used(item);
     return culprit.number(one.other_processes_count) + ": " + one.other_processes.map((process) =>
-      (process.name || "") + " (" + process.pid + ")" + (process.bytes === null ? "" : " " + culprit.bytes(process.bytes)))
+      (process.name || "") + " (" + process.pid + ")" +
+      (process.bytes === null ? "" : " " + culprit.bytes(process.bytes)))
       .join(", ");
   }
 
