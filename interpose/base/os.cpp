@@ -203,7 +203,8 @@ int system_membarrier(int command) {
 
 void system_futex(const std::uint32_t* word, int operation, std::uint32_t value, std::uint32_t microseconds) {
   struct timespec limit = {microseconds / 1000000, static_cast<long>(microseconds % 1000000) * 1000};
-  system_call(SYS_futex, word, operation, value, operation == FUTEX_WAIT_PRIVATE ? &limit : nullptr, nullptr, 0);
+  const bool waits = operation == FUTEX_WAIT_PRIVATE || operation == FUTEX_WAIT;
+  system_call(SYS_futex, word, operation, value, waits ? &limit : nullptr, nullptr, 0);
 }
 
 std::uint64_t set_signal_mask(std::uint64_t mask) {

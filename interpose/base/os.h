@@ -56,7 +56,8 @@ struct OsCalls {
   std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
   // membarrier(2) without flags. Returns 0 or -errno. See meet_other_threads().
   int (*membarrier)(int command);
-  // futex(2), FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE. Keeps errno. A wait ends after `microseconds` at the latest.
+  // futex(2): FUTEX_WAIT or FUTEX_WAKE, or the same with _PRIVATE. Keeps errno. A wait ends after `microseconds` at the
+  // latest.
   void (*futex)(const std::uint32_t* word, int operation, std::uint32_t value, std::uint32_t microseconds);
   // Blocks all signals of the calling thread except those of faults. This includes libc's internal signals
   // (cancellation, setuid), which libc's own function does not block. Returns the old mask for restore_signals(). Keeps

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interpose/format/dump_records.h"
+#include "interpose/format/gpu_questions.h"
 
 namespace culprit::format {
 
@@ -87,5 +88,20 @@ struct BalanceRecord {
   std::int64_t taken[kDriverMemoryKinds];  // by DriverMemory, by calls so far, without contexts that ended
 };
 static_assert(sizeof(BalanceRecord) == 320);
+
+// The processes on a device at the moment of the balance with the same place among its device's records, and how far
+// its figures are this process's own.
+struct ShareRecord {
+  std::uint32_t state;  // live: 0 = not valid, else as of BalanceRecord
+  Moment moment;
+  std::uint8_t device;
+  std::uint16_t unproven;        // a bit for each DriverMemory: cuMemGetInfo alone made a charge, or a part of it
+  std::uint64_t time_ns;         // that of the balance
+  std::uint64_t not_attributed;  // calls whose growth no figure of this process told, while others used the device
+  std::uint32_t seen_others;  // answers so far that named other processes, and readings that others must have changed
+  std::uint32_t uses;         // for the writer only
+  GpuAccount account;
+};
+static_assert(sizeof(ShareRecord) == 176);
 
 }  // namespace culprit::format

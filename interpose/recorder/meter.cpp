@@ -18,6 +18,7 @@ using format::Kind;
 namespace {
 
 constexpr int kMostAttempts = 16;  // at a reading that other threads change meanwhile
+constexpr int kMostQuestions = 3;  // of them with NVML's figure
 
 // Recording is off or over, CUPTI tells about calls only once they are done, or several drivers share the records of a
 // device.
@@ -129,6 +130,12 @@ bool has_kernels(DriverMemory what) {
   return what == DriverMemory::kModules || what == DriverMemory::kGraphExecutables;
 }
 
+// Calls that may give memory back.
+bool gives_back(DriverMemory what) {
+  return what == DriverMemory::kLocalMemory || what == DriverMemory::kPrintfFifo || what == DriverMemory::kDeviceHeap ||
+         what == DriverMemory::kOtherLimits;
+}
+
 // Code and streams: a process makes them to work on a device.
 bool is_work(DriverMemory what) { return has_kernels(what) || what == DriverMemory::kStreams; }
 
@@ -182,16 +189,41 @@ bool Meter::needs_reading(Process& process, Measurement* measurement) {
          may_measure(measurement->budget, now_ns(process), true);
 }
 
+void Meter::ask(Process& process, std::uint8_t device, bool names, format::GpuAccount* account) {
+  process.gpu_questions.ask(process, device, names, account);
+  if (account->problem != format::GpuProblem::kNone && account->problem != format::GpuProblem::kNoFigure) return;
+  const bool shared = account->others != 0;
+  __atomic_store_n(&shared_[device], shared, __ATOMIC_RELAXED);
+  if (shared) __atomic_fetch_add(&seen_others_[device], 1, __ATOMIC_RELAXED);
+}
+
+// cuMemGetInfo's difference is this process's only while no other one uses the device.
+Meter::Growth Meter::between(const Measurement& measurement, const Reading& before, const Reading& after) {
+  constexpr std::int64_t kLowest = -(4 << 20);
+  const std::uint8_t device = measurement.device;
+  const auto live = static_cast<std::int64_t>(after.live - before.live);
+  if (before.own_known && after.own_known)
+    return {static_cast<std::int64_t>(after.own - before.own) - live, true, true};
+  if (!__atomic_load_n(&shared_[device], __ATOMIC_RELAXED)) {
+    const std::int64_t grown = static_cast<std::int64_t>(after.used - before.used) - live;
+    if (grown >= kLowest || gives_back(measurement.what)) return {grown, true, false};
+    // The call cannot have done that.
+    __atomic_fetch_add(&seen_others_[device], 1, __ATOMIC_RELAXED);
+  }
+  __atomic_fetch_add(&not_attributed_[device], 1, __ATOMIC_RELAXED);
+  return {0, false, false};
+}
+
 // `context`: to read in; nullptr: the current one. Returns false if there is no reading, or if other threads were
 // inside hooks at each attempt: the driver's figure then contains changes that no record shows yet.
-bool Meter::read(Process& process, const Measurement& measurement, CUcontext context, std::uint64_t* used,
-                 std::uint64_t* live) {
+bool Meter::read(Process& process, const Measurement& measurement, CUcontext context, Reading* result) {
   const std::uint8_t device = measurement.device;
   const std::uint64_t start = now_ns(process);
   flush_live_bytes(process);
   format::MemoryReading reading;
   std::uint64_t of_graphs = 0;
   bool done = false;
+  format::GpuAccount account = {};
   {
     const RelaxedCapture relaxed;
     const PushedContext pushed(context);
@@ -207,15 +239,19 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
       const bool apart = graphs_allocate_.load(std::memory_order_relaxed);
       if (apart && !read_graph_reserved(device, &of_graphs_before)) break;
       if (!read_memory(start, &reading)) break;
+      account.problem = format::GpuProblem::kNoTime;
+      if (i < kMostQuestions) ask(process, device, false, &account);
       if (apart && !read_graph_reserved(device, &of_graphs)) break;
       const OtherThreads after = look_at_other_threads(device);
-      *live = sum + static_cast<std::uint64_t>(before.held_back - graph_live + charged);
+      result->live = sum + static_cast<std::uint64_t>(before.held_back - graph_live + charged);
       done = !before.busy && !after.busy && after.held_back == before.held_back && live_sum(process, device) == sum &&
              graph_changes_.load(std::memory_order_acquire) == graph_changes && of_graphs == of_graphs_before;
     }
   }
   spent_ns_[static_cast<int>(measurement.budget)].fetch_add(now_ns(process) - start, std::memory_order_relaxed);
-  if (done) *used = reading.total_bytes - reading.free_bytes - of_graphs;
+  result->used = reading.total_bytes - reading.free_bytes - of_graphs;
+  result->own_known = account.problem == format::GpuProblem::kNone && account.own_bytes >= of_graphs;
+  result->own = account.own_bytes - of_graphs;
   return done;
 }
 
@@ -226,8 +262,8 @@ void Meter::open(Process& process, Measurement* measurement, CUcontext context) 
   Together& together = together_[measurement->device];
   for (int i = 0; i < kMostAttempts; ++i) {
     const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
-    std::uint64_t used = 0, live = 0;
-    const bool done = read(process, *measurement, context, &used, &live);
+    Reading reading = {};
+    const bool done = read(process, *measurement, context, &reading);
     const std::uint64_t now = now_ns(process);
     SpinGuard guard(together.lock);
     // `now` is older than the lock: another thread may have begun after it.
@@ -239,8 +275,7 @@ void Meter::open(Process& process, Measurement* measurement, CUcontext context) 
       together.what = measurement->what;
       together.mixed = false;
       together.began_ns = now;
-      together.used = used;
-      together.live = live;
+      together.before = reading;
     }
     ++together.open;
     ++together.calls;
@@ -252,41 +287,43 @@ void Meter::open(Process& process, Measurement* measurement, CUcontext context) 
   __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
 }
 
-// Returns whether `grown`, the memory that the call took, is known.
-bool Meter::close(Process& process, const Measurement& measurement, CUcontext context, std::int64_t* grown,
-                  std::uint64_t* used) {
+Meter::Growth Meter::close(Process& process, const Measurement& measurement, CUcontext context) {
+  constexpr Growth kNotKnown = {0, false, false};
   Together& together = together_[measurement.device];
   for (int i = 1;; ++i) {
     const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
-    std::uint64_t live = 0;
-    bool done = read(process, measurement, context, used, &live);
+    Reading reading = {};
+    bool done = read(process, measurement, context, &reading);
     SpinGuard guard(together.lock);
     if (together.open == 1 && together.changes != changes) {
       if (done && i < kMostAttempts) continue;
       done = false;
     }
-    if (together.open == 0) return false;
+    if (together.open == 0) return kNotKnown;
     __atomic_store_n(&together.changes, together.changes + 1, __ATOMIC_RELEASE);
-    if (--together.open != 0) return false;
+    if (--together.open != 0) return kNotKnown;
     const std::uint32_t calls = together.calls;
-    *grown = static_cast<std::int64_t>(*used - together.used) - static_cast<std::int64_t>(live - together.live);
-    const bool known = done && !together.mixed;
-    if (!known) __atomic_fetch_add(&unmeasured_[measurement.device], calls, __ATOMIC_RELAXED);
-    if (calls == 1) return known;
+    const bool measured = done && !together.mixed;
+    const Growth growth = measured ? between(measurement, together.before, reading) : kNotKnown;
+    if (!measured) __atomic_fetch_add(&unmeasured_[measurement.device], calls, __ATOMIC_RELAXED);
+    if (calls == 1) return growth;
     in_common_[measurement.device] += calls;
-    if (known) add(measurement.device, measurement.what, *grown);
-    return false;
+    if (growth.known) add(measurement.device, measurement.what, growth);
+    return kNotKnown;
   }
 }
 
-void Meter::add(std::uint8_t device, DriverMemory what, std::int64_t bytes) {
-  __atomic_fetch_add(&taken_[device][static_cast<std::size_t>(what)], bytes, __ATOMIC_RELAXED);
+void Meter::add(std::uint8_t device, DriverMemory what, const Growth& growth) {
+  __atomic_fetch_add(&taken_[device][static_cast<std::size_t>(what)], growth.bytes, __ATOMIC_RELAXED);
+  if (growth.proven || growth.bytes == 0) return;
+  __atomic_fetch_or(&unproven_[device], static_cast<std::uint16_t>(1U << static_cast<unsigned>(what)),
+                    __ATOMIC_RELAXED);
 }
 
-void Meter::note(Process& process, const Measurement& measurement, std::uint32_t context, std::int64_t bytes) {
+void Meter::note(Process& process, const Measurement& measurement, std::uint32_t context, const Growth& growth) {
   format::BillRecord bill = {};
   bill.stack = current_stack(process);
-  bill.bytes = bytes;
+  bill.bytes = growth.bytes;
   bill.first_ns = bill.last_ns = now_ns(process);
   bill.thread = thread_state.index;
   bill.context = context;
@@ -294,7 +331,7 @@ void Meter::note(Process& process, const Measurement& measurement, std::uint32_t
   bill.device = measurement.device;
   bill.what = measurement.what;
   if (!process.tables.bills.add(bill, process.dump)) add_counter(process.dump.header()->dropped_others, 1);
-  add(measurement.device, measurement.what, bytes);
+  add(measurement.device, measurement.what, growth);
 }
 
 void Meter::begin(Process& process, Measurement* measurement) {
@@ -314,36 +351,35 @@ void Meter::begin(Process& process, Measurement* measurement) {
 }
 
 std::int64_t Meter::finish(Process& process, const Measurement& measurement) {
-  std::int64_t grown = 0;
-  std::uint64_t used = 0;
-  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return 0;
+  const Growth growth = close(process, measurement, nullptr);
+  const std::int64_t grown = growth.bytes;
+  if (!growth.known || grown == 0) return 0;
   const std::uint32_t context = current_place(process).context;
   const std::int64_t for_local = local_memory(measurement, grown);
   if (for_local != 0) {
     Measurement local = measurement;
     local.what = DriverMemory::kLocalMemory;
-    note(process, local, context, for_local);
+    note(process, local, context, {for_local, true, growth.proven});
   }
-  if (grown != for_local) note(process, measurement, context, grown - for_local);
+  if (grown != for_local) note(process, measurement, context, {grown - for_local, true, growth.proven});
   return grown - for_local;
 }
 
 void Meter::finish_stream(Process& process, const Measurement& measurement, bool made) {
   StreamUse::Sort* streams = measurement.streams;
-  std::int64_t grown = 0;
-  std::uint64_t used = 0;
-  bool known = false;
-  if (measurement.begun) known = close(process, measurement, nullptr, &grown, &used);
+  Growth growth = {};
+  if (measurement.begun) growth = close(process, measurement, nullptr);
   if (streams != nullptr && made && !measurement.begun && measurement.expected.next != StreamUse::Next::kTeaches) {
-    grown = measurement.expected.bytes;
+    growth = {measurement.expected.bytes, true, true};  // as far as the measured ones are
     // Another thread's reading has it.
-    __atomic_fetch_add(&charged_[measurement.device], grown, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&charged_[measurement.device], growth.bytes, __ATOMIC_RELAXED);
   }
   if (streams != nullptr && made) {
     StreamUse::note_made(*streams);
-    if (known && measurement.expected.raises) StreamUse::note_measured(*streams, grown);
+    if (measurement.begun && growth.known && measurement.expected.raises)
+      StreamUse::note_measured(*streams, growth.bytes);
   }
-  if (grown != 0 && (known || !measurement.begun)) note(process, measurement, current_place(process).context, grown);
+  if (growth.known && growth.bytes != 0) note(process, measurement, current_place(process).context, growth);
 }
 
 void Meter::begin_context(Process& process, Measurement* measurement) {
@@ -354,20 +390,22 @@ void Meter::begin_context(Process& process, Measurement* measurement) {
 }
 
 void Meter::finish_context(Process& process, const Measurement& measurement, CUcontext made) {
-  std::int64_t grown = 0;
-  std::uint64_t used = 0, live = 0;
+  Growth growth = {};
   std::uint16_t flags = format::kContextMeasured;
   if (measurement.first) {
-    if (made == nullptr || !read(process, measurement, made, &used, &live)) return;
-    grown = static_cast<std::int64_t>(used - live);
-    flags = format::kContextFirst;
-  } else if (!close(process, measurement, made, &grown, &used)) {
-    return;
+    Reading reading = {};
+    if (made == nullptr || !read(process, measurement, made, &reading)) return;
+    const std::uint64_t all = reading.own_known ? reading.own : reading.used;
+    growth = {static_cast<std::int64_t>(all - reading.live), true, reading.own_known};
+    if (!reading.own_known) flags = format::kContextFirst;
+  } else {
+    growth = close(process, measurement, made);
   }
-  if (made == nullptr || grown <= 0) return;
+  const std::int64_t grown = growth.bytes;
+  if (made == nullptr || !growth.known || grown <= 0) return;
   const std::uint32_t context =
       process.tables.contexts.set_bytes(made, static_cast<std::uint64_t>(grown), flags, process.dump);
-  note(process, measurement, context, grown);
+  note(process, measurement, context, growth);
 }
 
 void Meter::note_context_ended(Process& process, std::uint32_t context) {
@@ -376,10 +414,41 @@ void Meter::note_context_ended(Process& process, std::uint32_t context) {
   std::uint8_t device = format::kNoDevice;
   process.tables.bills.end_context(context, process.dump, [&](const format::BillRecord& bill) {
     device = bill.device;
-    add(device, bill.what, -bill.bytes);
+    add(device, bill.what, {-bill.bytes, true, true});
   });
   if (device >= ContextTable::kMostDevices || process.tables.contexts.any_context_on(device) != nullptr) return;
   for (std::int64_t& taken : taken_[device]) __atomic_store_n(&taken, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&unproven_[device], 0, __ATOMIC_RELAXED);
+}
+
+// The account of the moment of the balance. A neighbour may take or give back memory between the two readings: they
+// belong together if free memory was the same before the question and after it.
+CULPRIT_COLD void Meter::take_share(Process& process, BalanceRecord* balance) {
+  const std::uint8_t device = balance->device;
+  format::ShareRecord share = {};
+  share.moment = balance->moment;
+  share.device = device;
+  share.time_ns = balance->time_ns;
+  for (int i = 0; i < kMostQuestions; ++i) {
+    ask(process, device, true, &share.account);
+    format::MemoryReading after;
+    if (share.account.problem != format::GpuProblem::kNone || !read_memory(balance->time_ns, &after)) break;
+    if (after.free_bytes == balance->free_bytes) break;
+    balance->free_bytes = after.free_bytes;
+  }
+  share.unproven = __atomic_load_n(&unproven_[device], __ATOMIC_RELAXED);
+  share.not_attributed = __atomic_load_n(&not_attributed_[device], __ATOMIC_RELAXED);
+  share.seen_others = __atomic_load_n(&seen_others_[device], __ATOMIC_RELAXED);
+  SpinGuard guard(balance_lock_);
+  if (shares_[device] == 0)
+    shares_[device] = process.dump.allocate_records(format::ChunkType::kShares, kMoments, nullptr);
+  if (shares_[device] == 0) return;
+  auto* record =
+      process.dump.at<format::ShareRecord>(shares_[device]) + (static_cast<std::uint32_t>(balance->moment) - 1);
+  share.uses = record->uses + 1;
+  __atomic_store_n(&record->state, 0U, __ATOMIC_RELEASE);
+  *record = share;
+  __atomic_store_n(&record->state, share.uses, __ATOMIC_RELEASE);
 }
 
 void Meter::take_balance(Process& process, std::uint8_t device, format::Moment moment) {
@@ -395,6 +464,7 @@ void Meter::take_balance(Process& process, std::uint8_t device, format::Moment m
   balance.time_ns = now;
   balance.free_bytes = reading.free_bytes;
   balance.total_bytes = reading.total_bytes;
+  take_share(process, &balance);
   add_up_live(process, &balance);
   balance.flags |= format::kBalanceExecutables;
   read_pools(process, &balance);

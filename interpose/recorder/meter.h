@@ -90,7 +90,22 @@ class Meter {
   void take_balance(Process& process, std::uint8_t device, format::Moment moment);
 
  private:
+  using BalanceRecord = format::BalanceRecord;
   static constexpr std::uint32_t kMoments = 3;
+
+  // Memory in use by all processes and by this one, and the memory that its records show.
+  struct Reading {
+    std::uint64_t used;
+    std::uint64_t own;
+    std::uint64_t live;
+    bool own_known;
+  };
+  // How much a call took.
+  struct Growth {
+    std::int64_t bytes;
+    bool known;
+    bool proven;  // by figures of this process alone
+  };
 
   // Measured calls of several threads at the same time: which of them took what is not known, their sum is.
   struct Together {
@@ -101,19 +116,19 @@ class Meter {
     format::DriverMemory what;
     bool mixed;  // calls of different sorts
     std::uint64_t began_ns;
-    std::uint64_t used;  // by all processes, when the first of them began ...
-    std::uint64_t live;  // ... and DeviceRecord::live_bytes
+    Reading before;  // when the first of them began
   };
 
   // `repeated`: it teaches nothing new, and the time that the first readings have is not for it.
   bool may_measure(Budget budget, std::uint64_t now, bool repeated) const;
-  bool read(Process& process, const Measurement& measurement, CUcontext context, std::uint64_t* used,
-            std::uint64_t* live);
+  bool read(Process& process, const Measurement& measurement, CUcontext context, Reading* reading);
+  void ask(Process& process, std::uint8_t device, bool names, format::GpuAccount* account);
+  Growth between(const Measurement& measurement, const Reading& before, const Reading& after);
+  void take_share(Process& process, BalanceRecord* balance);
   void open(Process& process, Measurement* measurement, CUcontext context);
-  bool close(Process& process, const Measurement& measurement, CUcontext context, std::int64_t* grown,
-             std::uint64_t* used);
-  void note(Process& process, const Measurement& measurement, std::uint32_t context, std::int64_t bytes);
-  void add(std::uint8_t device, format::DriverMemory what, std::int64_t bytes);
+  Growth close(Process& process, const Measurement& measurement, CUcontext context);
+  void note(Process& process, const Measurement& measurement, std::uint32_t context, const Growth& growth);
+  void add(std::uint8_t device, format::DriverMemory what, const Growth& growth);
 
   std::atomic<std::uint64_t> spent_ns_[kBudgets];  // on readings so far
   std::atomic<bool> graphs_allocate_;
@@ -126,8 +141,13 @@ class Meter {
   std::int64_t taken_[ContextTable::kMostDevices][format::kDriverMemoryKinds];
   std::uint64_t unmeasured_[ContextTable::kMostDevices];
   std::uint64_t in_common_[ContextTable::kMostDevices];  // calls that ran at the same time as others
+  std::uint64_t not_attributed_[ContextTable::kMostDevices];
+  std::uint32_t seen_others_[ContextTable::kMostDevices];  // answers that named other processes
+  bool shared_[ContextTable::kMostDevices];                // the last answer did
+  std::uint16_t unproven_[ContextTable::kMostDevices];     // a bit for each DriverMemory
   SpinLock balance_lock_;
   format::Ref balances_[ContextTable::kMostDevices];  // kMoments records
+  format::Ref shares_[ContextTable::kMostDevices];    // likewise
 };
 
 }  // namespace culprit

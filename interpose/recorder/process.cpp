@@ -234,6 +234,7 @@ void release_recording() {
   process->stacks.free_memory();
   process->python.free_memory();
   process->marks.free_memory();
+  process->gpu_questions.close();
   unguard_dump();
   process->dump.close();
   // Clears all fields except the phase, which tells concurrent hooks that recording is off. `in_use` comes last: a

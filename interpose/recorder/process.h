@@ -16,6 +16,7 @@
 #include "interpose/dump/dump_tables.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/recorder/device_use.h"
+#include "interpose/recorder/gpu_questions.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/marks.h"
@@ -90,6 +91,7 @@ struct Process {
   MarkTable marks;
   Pictures pictures;
   Meter meter;
+  GpuQuestions gpu_questions;
   DeviceUse device_use;
   PoolPlaces pool_places;
   SwitchPart switching;

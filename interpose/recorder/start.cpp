@@ -125,6 +125,7 @@ int start_recording(Process& process, bool called) {
   guard_dump(process.dump);
   warn_refused_options(process.options);
   describe_process(process, variables, called);
+  process.gpu_questions.open(process);
   begin_switched(process);
   note_audit_state(process);
   // Not in an attached process, where a detach would have to wait for the threads' records too.

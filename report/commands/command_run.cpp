@@ -31,6 +31,7 @@
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
 #include "report/doctor/failure_watch.h"
+#include "report/doctor/gpu_answerer.h"
 #include "report/doctor/run_charges.h"
 #include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
@@ -324,6 +325,7 @@ int run_program(const RunCommand& command) {
   std::optional<Selection> selection;
   std::optional<RunPlace> place;
   std::optional<UntoldStarts> untold;
+  std::optional<GpuAnswerer> answerer;
   Environment environment;
   std::string failures;
   try {
@@ -343,6 +345,7 @@ int run_program(const RunCommand& command) {
     environment.insert(environment.end(), starts.begin(), starts.end());
     environment.emplace_back("CULPRIT_RUN_ID", place->run().id);
     untold.emplace(starts.front().first + "=" + starts.front().second);
+    answerer.emplace(starts.front().second);
   } catch (const std::exception& error) {
     log::failure(error);
     return kExitUnreadable;
@@ -388,6 +391,7 @@ int run_program(const RunCommand& command) {
   log::debug("the program ended with " +
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
   watch.finish();
+  answerer.reset();
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {

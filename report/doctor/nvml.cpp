@@ -2,14 +2,11 @@
 // If an older library lacks a function, its fact stays empty.
 #include "report/doctor/nvml.h"
 
-#include <dlfcn.h>
-
 #include <cstring>
 #include <set>
 #include <tuple>
 
-#include "report/doctor/known_issues.h"
-#include "report/doctor/nvml_api.h"
+#include "report/doctor/nvml_library.h"
 
 namespace culprit::report {
 namespace {
@@ -19,40 +16,7 @@ constexpr unsigned kMostEntries = 1 << 16;
 // NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAME_V2_BUFFER_SIZE of nvml.h.
 constexpr unsigned kTextBytes = 96;
 
-class Library {
- public:
-  explicit Library(const std::string& path) : handle_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (handle_ != nullptr) return;
-    const char* why = ::dlerror();
-    problem_ = why != nullptr ? why : path + " cannot be opened";
-  }
-  ~Library() {
-    if (handle_ != nullptr) ::dlclose(handle_);
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-
-  const std::string& problem() const { return problem_; }
-  bool has(const char* name) const { return handle_ != nullptr && ::dlsym(handle_, name) != nullptr; }
-
-  // Calls `name`; an absent function answers kNotSupported.
-  template <typename... Arguments>
-  nvmlReturn_t call(const char* name, Arguments... arguments) const {
-    void* found = handle_ == nullptr ? nullptr : ::dlsym(handle_, name);
-    if (found == nullptr) return nvml::kNotSupported;
-    return reinterpret_cast<nvmlReturn_t (*)(Arguments...)>(found)(arguments...);
-  }
-
-  std::string error(nvmlReturn_t code) const {
-    void* found = handle_ == nullptr ? nullptr : ::dlsym(handle_, "nvmlErrorString");
-    const char* text = found == nullptr ? nullptr : reinterpret_cast<const char* (*)(nvmlReturn_t)>(found)(code);
-    return text != nullptr ? text : "NVML error " + std::to_string(code);
-  }
-
- private:
-  void* handle_;
-  std::string problem_;
-};
+using Library = NvmlLibrary;
 
 class GpuReader {
  public:
@@ -190,36 +154,18 @@ class GpuReader {
   // `needed`: report a refusal. With MIG only root may read the whole GPU's list, but every user the list of a MIG
   // device.
   void read_processes(nvmlDevice_t device, bool needed, const MigDevice* mig = nullptr) {
-    static constexpr struct {
-      const char* functions[2];
-      GpuUse use;
-    } kLists[] = {
-        {{"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"}, GpuUse::kCompute},
-        {{"nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses_v3"}, GpuUse::kMps},
-        {{"nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses_v3"}, GpuUse::kGraphics}};
-    // Drivers before 510, and 535.98, lack the third version; from 535.43.02 to 535.86.05 it fills in a larger struct.
-    // Source: nvml.h of each driver, in github.com/NVIDIA/nvidia-settings.
-    const bool third = library_.has(kLists[0].functions[1]) && !has_version("535.43.02..535.98", driver_);
-    for (const auto& list : kLists) {
-      const char* const function = list.functions[third ? 1 : 0];
-      std::vector<nvmlProcessInfo_v2_t> found(64);
-      unsigned count = 0;
-      nvmlReturn_t code = nvml::kInsufficientSize;
-      // The list may have grown between two calls.
-      while (code == nvml::kInsufficientSize && found.size() <= kMostEntries) {
-        count = static_cast<unsigned>(found.size());
-        code = library_.call(function, device, &count, found.data());
-        if (code == nvml::kInsufficientSize) found.resize(found.size() * 4);
-      }
+    const NvmlProcessLists lists(library_, driver_);
+    for (const GpuUse use : NvmlProcessLists::kUses) {
+      std::vector<nvmlProcessInfo_v2_t> found;
+      const nvmlReturn_t code = lists.read(device, use, &found);
       if (code != nvml::kSuccess) {
-        const bool refused = list.use == GpuUse::kCompute || code != nvml::kNotSupported;
+        const bool refused = use == GpuUse::kCompute || code != nvml::kNotSupported;
         if (needed && refused) unseen("the list of its processes", code);
-        if (needed && list.use == GpuUse::kCompute) return;
+        if (needed && use == GpuUse::kCompute) return;
         continue;
       }
-      if (list.use == GpuUse::kCompute) gpu_.processes_known = true;
-      found.resize(count < found.size() ? count : found.size());
-      for (const nvmlProcessInfo_v2_t& one : found) add(one, list.use, mig);
+      if (use == GpuUse::kCompute) gpu_.processes_known = true;
+      for (const nvmlProcessInfo_v2_t& one : found) add(one, use, mig);
     }
   }
 

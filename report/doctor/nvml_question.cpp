@@ -23,7 +23,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// No file of the parent stays open for as long as NVML hangs: another process may wait for the end of a pipe.
+void ask(int pipe, const std::string& library, const std::string& proc) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  close_all_but(pipe);
+  const NvmlFacts nvml = read_nvml(library);
+  const std::string text = packed(users_of(nvml, read_proc(proc, numbers_in(nvml))));
+  ::_exit(write_whole(pipe, text.data(), text.size()) ? 0 : 1);
+}
+
+}  // namespace
+
 void close_all_but(int pipe) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -41,16 +50,6 @@ void close_all_but(int pipe) {
   ::syscall(SYS_close_range, kept >= kFirst ? kept + 1 : kFirst, ~0U, 0U);
 #endif
 }
-
-void ask(int pipe, const std::string& library, const std::string& proc) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  close_all_but(pipe);
-  const NvmlFacts nvml = read_nvml(library);
-  const std::string text = packed(users_of(nvml, read_proc(proc, numbers_in(nvml))));
-  ::_exit(write_whole(pipe, text.data(), text.size()) ? 0 : 1);
-}
-
-}  // namespace
 
 NvmlQuestion::NvmlQuestion(milliseconds longest)
     : longest_(longest),

@@ -127,6 +127,7 @@ class Dump {
   std::vector<format::SharingRecord> sharings() const { return all<format::SharingRecord>(chunks_.sharings); }
   std::vector<format::BillRecord> bills() const { return all<format::BillRecord>(chunks_.bills); }
   std::vector<format::BalanceRecord> balances() const { return all<format::BalanceRecord>(chunks_.balances); }
+  std::vector<format::ShareRecord> shares() const { return all<format::ShareRecord>(chunks_.shares); }
 
   CallCounts call_counts() const;
 

@@ -1,6 +1,7 @@
 #include "report/judge/balances.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "interpose/format/live_memory.h"
 #include "report/model/not_recorded.h"
@@ -53,8 +54,41 @@ bool others_included(unsigned device, const std::vector<ContextRecord>& contexts
   });
 }
 
-// `in_use`: by which the rest is known.
-Balance balance_of(const BalanceRecord& record, const Report& report, std::optional<std::uint64_t> in_use) {
+ShareRecord share_of(const std::vector<ShareRecord>& shares, const BalanceRecord& balance) {
+  for (const ShareRecord& share : shares) {
+    if (share.device == balance.device && share.moment == balance.moment && share.time_ns == balance.time_ns)
+      return share;
+  }
+  return {};
+}
+
+DeviceShare device_share(const ShareRecord& record, std::uint64_t in_use) {
+  DeviceShare share;
+  share.recorded = record.state != 0;
+  if (!share.recorded) return share;
+  share.problem = record.account.problem;
+  share.not_attributed = record.not_attributed;
+  if (share.problem != GpuProblem::kNone) return share;
+  share.own = std::min(record.account.own_bytes, in_use);
+  share.processes = record.account.others;
+  for (const GpuNeighbour& neighbour : record.account.largest) {
+    if (neighbour.pid == 0) continue;
+    ChargedProcess process;
+    process.pid = neighbour.pid;
+    process.name.assign(neighbour.name, ::strnlen(neighbour.name, sizeof(neighbour.name)));
+    process.bytes_known = neighbour.bytes != 0;
+    process.bytes = neighbour.bytes;
+    share.largest.push_back(std::move(process));
+  }
+  return share;
+}
+
+// The parts that are from readings of the whole device, though other processes may have been in them.
+std::uint32_t uncertain_parts(const ShareRecord& share) { return share.state == 0 ? ~0U : share.unproven; }
+
+// `in_use`: by which the rest is known. `dropped`: the kinds of the driver's memory that are left in the rest.
+Balance balance_of(const BalanceRecord& record, const Report& report, std::optional<std::uint64_t> in_use,
+                   std::uint32_t dropped = 0) {
   Balance balance;
   balance.device = record.device;
   balance.moment = record.moment;
@@ -84,7 +118,12 @@ Balance balance_of(const BalanceRecord& record, const Report& report, std::optio
   add(BalancePart::kGraphPoolReserve, idle(record.graph_reserved, record.graph_used));
   for (std::uint32_t i = 1; i < kDriverMemoryKinds; ++i) {
     const BalancePart part = part_of(static_cast<DriverMemory>(i));
-    if (part != BalancePart::kRest) add(part, record.taken[i]);
+    if (part == BalancePart::kRest) continue;
+    if ((dropped >> i & 1) == 0) {
+      add(part, record.taken[i]);
+    } else if (record.taken[i] != 0) {
+      balance.not_known.push_back({part, 0});
+    }
   }
   // By the driver's rule, as far as there is room for it: other drivers have other blocks.
   const std::int64_t blocks = std::max<std::int64_t>(as_signed(record.in_blocks) - as_signed(record.allocated), 0);
@@ -120,15 +159,62 @@ std::int64_t first_contexts(const Report& report, unsigned device) {
 
 }  // namespace
 
+namespace {
+
+// Where NVML's account is there, memory of this process, of others and of none are told apart. A first context that was
+// made before NVML could be asked has at most the bytes that the account leaves for it.
+Balance balance_with_share(BalanceRecord record, const Report& report, const ShareRecord& share, bool first_context) {
+  constexpr std::int64_t kLowestRest = -(4 << 20);
+  constexpr auto kContexts = static_cast<std::size_t>(DriverMemory::kContexts);
+  const std::uint64_t in_use = record.total_bytes - record.free_bytes;
+  const DeviceShare device = device_share(share, in_use);
+  const std::uint64_t measured = device.is_known() ? device.own : in_use;
+  bool beside = share.seen_others != 0 || device.processes != 0;
+  std::uint32_t dropped = 0;
+  for (std::uint32_t i = 1; i < kDriverMemoryKinds; ++i) {
+    if (record.taken[i] < 0) dropped |= 1U << i;
+  }
+  bool at_most = false;
+  Balance balance = balance_of(record, report, measured, dropped);
+  ShareRecord proofs = share;
+  if (device.is_known() && (share.unproven >> kContexts & 1) != 0) {
+    // In the figure of this process nothing of others is left.
+    const std::uint32_t without = beside ? dropped | uncertain_parts(share) : dropped;
+    record.taken[kContexts] = 0;
+    proofs.unproven &= static_cast<std::uint16_t>(~(1U << kContexts));
+    record.taken[kContexts] = std::max<std::int64_t>(balance_of(record, report, measured, without).rest(), 0);
+    at_most = true;
+    balance = balance_of(record, report, measured, dropped);
+  }
+  // Figures that contradict one another: another process was there.
+  beside = beside || dropped != 0 || balance.rest() < kLowestRest;
+  if (beside) balance = balance_of(record, report, measured, dropped | uncertain_parts(proofs));
+  balance.in_use = in_use;
+  balance.share = device;
+  balance.contexts_at_most = at_most;
+  balance.others_included = !device.is_known() && first_context;
+  if (!device.is_known()) return balance;
+  const std::uint64_t others = std::min(share.account.others_bytes, in_use - device.own);
+  const auto before_rest = [&](BalancePart what, std::uint64_t bytes) {
+    if (bytes != 0) balance.items.insert(balance.items.end() - 1, {what, as_signed(bytes)});
+  };
+  before_rest(BalancePart::kOtherProcesses, others);
+  before_rest(BalancePart::kNoProcess, in_use - device.own - others);
+  return balance;
+}
+
+}  // namespace
+
 std::vector<Balance> read_balances(const Dump& dump, const Report& report) {
   const std::vector<ContextRecord> contexts = dump.contexts();
+  const std::vector<ShareRecord> shares = dump.shares();
   std::vector<Balance> balances;
   for (const BalanceRecord& record : dump.balances()) {
     const bool known =
         record.moment == Moment::kPeak || record.moment == Moment::kOutOfMemory || record.moment == Moment::kExit;
     if (!known || !is_plausible(record)) continue;
-    balances.push_back(balance_of(record, report, record.total_bytes - record.free_bytes));
-    balances.back().others_included = others_included(record.device, contexts);
+    balances.push_back(
+        balance_with_share(record, report, share_of(shares, record), others_included(record.device, contexts)));
   }
   std::stable_sort(balances.begin(), balances.end(), [](const Balance& left, const Balance& right) {
     return left.device != right.device ? left.device < right.device : left.moment > right.moment;
@@ -269,6 +355,12 @@ std::vector<ContextInfo> read_contexts(const Dump& dump, const StackResolver& st
     context.ended = record.state == ContextState::kDestroyed;
     if ((record.flags & (kContextMeasured | kContextFirst)) != 0) context.bytes = record.bytes;
     context.others_included = (record.flags & kContextFirst) != 0;
+    // The reading has memory of other processes, and nothing tells how much.
+    context.beside_others =
+        context.others_included && std::any_of(report.balances.begin(), report.balances.end(), [&](const Balance& one) {
+          return one.device == context.device && one.is_not_known(BalancePart::kContexts);
+        });
+    if (context.beside_others) context.bytes = 0;
     const DeviceInfo* own = nullptr;
     for (const DeviceInfo& device : report.devices) {
       if (device.ordinal == context.device) {

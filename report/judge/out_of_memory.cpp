@@ -199,6 +199,7 @@ const Balance* Explainer::balance_of(const Picture& picture) const {
 
 // Memory in use, less memory that is known to be of this process.
 std::uint64_t Explainer::others_at_most(const Balance& balance) const {
+  if (balance.share.is_known()) return static_cast<std::uint64_t>(balance.bytes_of(BalancePart::kOtherProcesses));
   const auto context = first_contexts_.find({balance.process, balance.device});
   if (!balance.others_included || context == first_contexts_.end()) return 0;
   const std::uint64_t rest = balance.rest() > 0 ? static_cast<std::uint64_t>(balance.rest()) : 0;

@@ -258,6 +258,16 @@ void fields(Archive& archive, ExecutableUse* use) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, DeviceShare* share) {
+  archive("recorded", &share->recorded);
+  archive.number("problem", &share->problem, format::GpuProblem::kTooMany);
+  archive("own", &share->own);
+  archive("processes", &share->processes);
+  archive("largest", &share->largest);
+  archive("not_attributed", &share->not_attributed);
+}
+
+template <typename Archive>
 void fields(Archive& archive, Balance* balance) {
   archive("process", &balance->process);
   archive("device", &balance->device);
@@ -266,6 +276,9 @@ void fields(Archive& archive, Balance* balance) {
   archive("in_use", &balance->in_use);
   archive("total", &balance->total);
   archive("others_included", &balance->others_included);
+  archive("contexts_at_most", &balance->contexts_at_most);
+  archive("share", &balance->share);
+  archive("not_known", &balance->not_known);
   archive("unmeasured", &balance->unmeasured);
   archive("managed", &balance->managed);
   archive("stack_limit", &balance->stack_limit);
@@ -305,6 +318,7 @@ void fields(Archive& archive, ContextInfo* context) {
   archive("ended", &context->ended);
   archive("bytes", &context->bytes);
   archive("others_included", &context->others_included);
+  archive("beside_others", &context->beside_others);
   archive("stray", &context->stray);
   archive("allocates_on", &context->allocates_on);
   archive("leftover_bytes", &context->leftover_bytes);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interpose/format/dump_balance.h"
+#include "report/model/gpu_charges.h"
 #include "report/model/thread_info.h"
 
 namespace culprit::report {
@@ -44,6 +45,21 @@ struct ExecutableUse {
   std::uint64_t at_most = 0;
 };
 
+// NVML's account of the device at the moment of a balance.
+struct DeviceShare {
+  bool recorded = false;  // false: the dump is of an older version
+  format::GpuProblem problem = format::GpuProblem::kNoRun;
+  std::uint64_t own = 0;                // charged to the process; known if there is no problem
+  std::uint64_t processes = 0;          // others
+  std::vector<ChargedProcess> largest;  // of them
+  std::uint64_t not_attributed = 0;     // calls whose growth is not known, because of the others
+  bool is_known() const { return recorded && problem == format::GpuProblem::kNone; }
+};
+// "NVML does not list this process (a container that hides it)"
+const char* problem_words(format::GpuProblem problem);
+// How to get the figure; "": no way is known.
+const char* problem_advice(format::GpuProblem problem);
+
 // The balance of a device, as one process sees it.
 struct Balance {
   std::uint32_t process = 0;  // in a merged report: index into Report::job
@@ -63,9 +79,13 @@ struct Balance {
   std::uint64_t threads = 0;  // that the device can run at a time
   ExecutableUse executables;
   std::vector<BalanceItem> items;  // largest first, the rest last, if it is known; without empty ones
+  DeviceShare share;
+  std::vector<BalanceItem> not_known;  // beside other processes: what these parts take is in the rest. Without bytes
   bool has_rest() const { return !items.empty() && items.back().what == BalancePart::kRest; }
   std::int64_t rest() const { return has_rest() ? items.back().bytes : 0; }
   std::int64_t explained() const;  // all but the rest
+  std::int64_t bytes_of(BalancePart part) const;
+  bool is_not_known(BalancePart part) const;
 };
 
 // Calls of one place that made the driver take memory.
@@ -99,6 +119,7 @@ struct ContextInfo {
   std::uint64_t bytes = 0;  // that making it took; 0: not known
   // The process's first on its device: `bytes` is all that was in use there then, by other processes too.
   bool others_included = false;
+  bool beside_others = false;  // `bytes` is not known, because other processes used the device
   // The process's work is on these devices. On the context's own it has nothing else, or leftovers of one stretch of
   // work: memory that it allocated, and that the driver took for code, streams and the like.
   bool stray = false;

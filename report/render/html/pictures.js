@@ -139,6 +139,16 @@ culprit.pictures = (function () {
       : "at least " + culprit.bytes(item.in_use_at_least_bytes) + " is in use by " + live;
   }
 
+  // The largest other processes of a device, or how the driver's own memory counts.
+  function besides(one, item) {
+    if (item.what === "no-process") return "managed memory, and the driver's own";
+    if (item.what !== "other-processes") return used(item);
+    return culprit.number(one.other_processes_count) + ": " + one.other_processes.map((process) =>
+      (process.name || "") + " (" + process.pid + ")" +
+      (process.bytes === null ? "" : " " + culprit.bytes(process.bytes)))
+      .join(", ");
+  }
+
   // The parts of a balance, and under each the calls that took most for it.
   function balance(report, one, open) {
     const calls = (what) => (report.bills || [])
@@ -151,13 +161,15 @@ culprit.pictures = (function () {
         el("strong", null, culprit.bytes(one.in_use_bytes)), " in use of " + culprit.bytes(one.total_bytes)),
       el("div", { class: "stack" }, one.items.flatMap((item) => [
         line(signed(item.bytes), "", item.what === "rest" ? "rest (not known)" : item.what.replace(/-/g, " "),
-          item.what === "contexts" && one.others_included ? "with what other processes had then" : used(item)),
+          item.what === "contexts" && one.others_included ? "with what other processes had then" : besides(one, item)),
         ...calls(item.what).map((bill) =>
           line("", bill.count, named(bill.stack), [bill.stack.length > 0 && place(bill.stack[0]), bill.api,
             culprit.bytes(bill.bytes), bill.made && culprit.number(bill.made) + " made, " +
             culprit.number(bill.most_live) + " at once, " + culprit.number(bill.live) + " live"]
             .filter(Boolean).join(" · "))),
-      ])));
+      ]),
+      one.not_known && one.not_known.length > 0 && line("", "", "not known beside other processes",
+        [one.not_known.join(", ").replace(/-/g, " "), one.problem].filter(Boolean).join(" · "))));
   }
 
   // The use of each part of the memory in use.

@@ -343,6 +343,26 @@ Json balance_json(const Report& report, unsigned device) {
   return Json::array();
 }
 
+Json neighbours_json(const DeviceShare& share) {
+  if (!share.is_known()) return {};
+  Json list = Json::array();
+  for (const ChargedProcess& process : share.largest) {
+    list.push_back({{"pid", process.pid},
+                    {"name", or_null(process.name)},
+                    {"bytes", process.bytes_known ? Json(process.bytes) : Json()}});
+  }
+  return list;
+}
+
+Json not_known_json(const Balance& balance) {
+  Json list = Json::array();
+  for (const BalanceItem& item : balance.not_known) list.push_back(balance_name(item.what));
+  return list;
+}
+
+// Null: of an older dump, too.
+Json own_bytes_json(const DeviceShare& share) { return share.is_known() ? Json(share.own) : Json(); }
+
 Json balances_json(const Report& report) {
   Json list = Json::array();
   for (const Balance& balance : report.balances) {
@@ -354,6 +374,12 @@ Json balances_json(const Report& report) {
     one["in_use_bytes"] = balance.in_use;
     one["total_bytes"] = balance.total;
     one["others_included"] = balance.others_included;
+    one["process_bytes"] = own_bytes_json(balance.share);
+    one["problem"] = balance.share.recorded ? or_null(problem_words(balance.share.problem)) : Json();
+    one["other_processes"] = neighbours_json(balance.share);
+    one["other_processes_count"] = balance.share.is_known() ? Json(balance.share.processes) : Json();
+    one["not_known"] = not_known_json(balance);
+    one["calls_not_attributed"] = balance.share.not_attributed;
     one["managed_bytes"] = balance.managed;
     one["calls_not_measured"] = balance.unmeasured;
     one["limits"] = {{"stack", balance.stack_limit},
@@ -399,6 +425,7 @@ Json contexts_json(const Report& report) {
     one["api"] = context.api;
     one["bytes"] = context.bytes != 0 ? Json(context.bytes) : Json();
     one["others_included"] = context.others_included;
+    one["beside_others"] = context.beside_others;
     one["created_ns"] = context.created_ns;
     one["ended"] = context.ended;
     one["stray"] = context.stray;

@@ -53,9 +53,39 @@ std::string words_of(const Balance& balance, BalancePart part) {
   const ExecutableUse& use = balance.executables;
   const char* more = "";
   if (part == BalancePart::kContexts && balance.others_included) more = ", with what other processes had then";
-  if (part == BalancePart::kContexts && balance.contexts_at_most) more = " at most, made beside other processes";
+  if (part == BalancePart::kContexts && balance.contexts_at_most) {
+    more = balance.share.recorded ? " at most: NVML could not be asked when they were made"
+                                  : " at most, made beside other processes";
+  }
   if (part == BalancePart::kGraphExecutables && use.known && use.at_most == 0) more = ", all idle";
   return std::string(balance_words(part)) + more;
+}
+
+// "streams, contexts"
+std::string unknown_parts(const Balance& balance) {
+  std::string text;
+  for (const BalanceItem& item : balance.not_known)
+    text += (text.empty() ? "" : ", ") + std::string(balance_words(item.what));
+  return text;
+}
+
+// "2, the largest: python3 (7) 1.00 GiB, app (12) 64.0 MiB"
+std::string neighbours_text(const DeviceShare& share) {
+  std::string text = std::to_string(share.processes);
+  const char* before = share.largest.size() < share.processes ? ", the largest: " : ": ";
+  for (const ChargedProcess& process : share.largest) {
+    text += before;
+    before = ", ";
+    if (!process.name.empty()) text += printable(process.name) + " ";
+    text += "(" + std::to_string(process.pid) + ")";
+    if (process.bytes_known) text += " " + format_bytes(process.bytes);
+  }
+  return text;
+}
+
+std::string why_not_known(const DeviceShare& share) {
+  const std::string advice = problem_advice(share.problem);
+  return std::string(problem_words(share.problem)) + (advice.empty() ? "" : "; to know it: " + advice);
 }
 
 // "all of it is in use by 40 live executables".
@@ -114,6 +144,7 @@ void render_stray_contexts(const Report& report, const RenderOptions& options, s
         << context.device;
     if (!maker.empty()) out << ", made by " << printable(maker);
     if (context.bytes != 0) out << ", " << (context.others_included ? "at most " : "") << format_bytes(context.bytes);
+    if (context.beside_others) out << ", of a size that is not known beside other processes";
     if (context.leftover_bytes == 0) {
       out << "; it allocates on " << gpus(context.allocates_on) << " only\n";
     } else {
@@ -165,6 +196,8 @@ void render_balance_items(const Balance& balance, const std::string& prefix, std
     first = false;
   }
   if (!first) out << line << "\n";
+  if (!balance.not_known.empty())
+    out << std::string(indent, ' ') << "not known beside other processes: " << unknown_parts(balance) << "\n";
 }
 
 void render_balance_line(const Balance& balance, const std::string& prefix, std::ostream& out) {
@@ -190,15 +223,24 @@ void render_balances(const Report& report, const RenderOptions& options, std::os
       if (item.what == BalancePart::kLocalMemory && balance.threads != 0)
         out << ": " << balance.stack_limit << " B for each of " << balance.threads
             << " threads, less what came with the context";
+      if (item.what == BalancePart::kOtherProcesses) out << ": " << neighbours_text(balance.share);
+      if (item.what == BalancePart::kNoProcess) out << ": managed memory, and the driver's own";
       if (*balance_advice(item.what) != '\0') out << " · " << balance_advice(item.what);
       out << "\n";
       if (item.what == BalancePart::kGraphExecutables && item.bytes > 0 && balance.executables.known)
         out << "              " << use_text(balance.executables) << "\n";
       print_calls(report, balance, item.what, out);
     }
+    if (!balance.not_known.empty())
+      out << "   not known beside other processes: " << unknown_parts(balance) << "; what they take is in the rest\n";
+    if (!balance.not_known.empty() && balance.share.recorded && !balance.share.is_known())
+      out << "   " << why_not_known(balance.share) << "\n";
+    if (balance.share.not_attributed != 0)
+      out << "   " << plural(balance.share.not_attributed, "call", "calls")
+          << " beside other processes: what the driver took for them is in the rest, too\n";
     if (balance.managed != 0)
-      out << "   " << format_bytes(balance.managed)
-          << " of managed memory: as much of it as is on the GPU is in the rest\n";
+      out << "   " << format_bytes(balance.managed) << " of managed memory: as much of it as is on the GPU is "
+          << (balance.share.is_known() ? "charged to no process" : "in the rest") << "\n";
     if (!report.recording.spans.empty() || report.recording.off || report.process.attached)
       out << "   recording was off for a part of the time: what the driver took then is in the rest\n";
     if (balance.unmeasured != 0)

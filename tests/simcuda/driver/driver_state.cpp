@@ -17,6 +17,7 @@
 #include <new>
 
 #include "tests/simcuda/driver/call.h"
+#include "tests/simcuda/driver/neighbours.h"
 #include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/pools.h"
 
@@ -92,6 +93,7 @@ bool has_memory(const DriverState& state) {
 
 DriverState* make_state() {
   auto* state = new DriverState;
+  join_neighbours();
   state->own_memory = read_own_memory();
   const char* same = getenv("SIMCUDA_SAME_ADDRESSES");
   state->same_addresses = same != nullptr && *same == '1';
@@ -217,6 +219,7 @@ Call::Call(Need need) {
   }
   state_ = driver_state;
   status_ = CUDA_SUCCESS;
+  read_neighbours(*state_);
   if (need == Need::kInit) return;
   ThreadState& thread = thread_state();
   if (thread.stack.empty() || thread.stack.back().context == nullptr) {
@@ -228,7 +231,10 @@ Call::Call(Need need) {
   }
 }
 
-Call::~Call() { pthread_mutex_unlock(&lock); }
+Call::~Call() {
+  if (state_ != nullptr) tell_neighbours(*state_);
+  pthread_mutex_unlock(&lock);
+}
 
 ThreadState& thread_state() {
   ThreadState*& state = current_thread_state;

@@ -141,6 +141,7 @@ struct Device {
   int ordinal = 0;
   std::size_t total = 0;
   std::size_t used = 0;
+  std::size_t others = 0;  // used by other processes; see neighbours.h
   std::unique_ptr<AddressSpace> space;
   AllocationMap memory;
   AllocationMap reservations;  // cuMemAddressReserve
@@ -162,7 +163,7 @@ struct Device {
   std::size_t exec_bytes = 0;  // of executable graphs; kept when they end
   std::size_t exec_used = 0;
 
-  std::size_t available() const { return total - used; }
+  std::size_t available() const { return used + others < total ? total - used - others : 0; }
 };
 
 // Of own_memory.h; sizes in bytes. All are 0 without SIMCUDA_OWN_MEMORY.

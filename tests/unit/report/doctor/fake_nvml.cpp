@@ -8,6 +8,9 @@
 //   values are numbers, `name` and `uuid` are words mig [KEY=VALUE]...                  a MIG device of that GPU: gi ci
 //   uuid name total reserved free process compute|graphics|mps PID BYTES|-     of the GPU or MIG device above
 //
+// With SIMCUDA_NEIGHBOURS the processes of simulated drivers are in the list of the GPU, too
+// (tests/simcuda/neighbours.h).
+//
 // Keys of a GPU: minor bus total reserved free compute_mode persistence ecc ecc_pending ecc_errors retired
 // retirement_pending remapped remap_pending remap_failed mig_pending; handle, memory and processes are codes that the
 // calls return instead; v2=0: an older library. A value that is not given is "not supported".
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "report/doctor/nvml_api.h"
+#include "tests/simcuda/neighbours.h"
 
 using namespace culprit::report::nvml;
 
@@ -106,9 +110,27 @@ nvmlReturn_t fact(nvmlDevice_t device, const char* key, Value* value) {
   return kSuccess;
 }
 
+// The processes of simulated drivers that use the GPU; by their numbers for the process that asks.
+void add_simulated(nvmlDevice_t device, std::vector<nvmlProcessInfo_v2_t>* found) {
+  static const simcuda::SharedMachine* const shared = simcuda::map_machine();
+  if (shared == nullptr) return;
+  std::size_t ordinal = 0;
+  while (ordinal < machine.gpus.size() && &machine.gpus[ordinal] != device) ++ordinal;
+  if (ordinal >= machine.gpus.size() || ordinal >= simcuda::kSharedDevices) return;
+  for (const simcuda::SharedProcess& one : shared->processes) {
+    const std::int32_t pid = __atomic_load_n(&one.pid, __ATOMIC_ACQUIRE);
+    nvmlProcessInfo_v2_t process = {};
+    process.pid = static_cast<unsigned>(pid);
+    process.usedGpuMemory = __atomic_load_n(&one.used[ordinal], __ATOMIC_ACQUIRE);
+    process.gpuInstanceId = process.computeInstanceId = kNoInstance;
+    if (process.usedGpuMemory != 0 && simcuda::is_running(pid)) found->push_back(process);
+  }
+}
+
 nvmlReturn_t list(nvmlDevice_t device, const char* use, unsigned* count, nvmlProcessInfo_v2_t* infos) {
   if (device->has("processes")) return static_cast<nvmlReturn_t>(device->number("processes"));
-  const std::vector<nvmlProcessInfo_v2_t>& found = device->processes[use];
+  std::vector<nvmlProcessInfo_v2_t> found = device->processes[use];
+  if (std::strcmp(use, "compute") == 0) add_simulated(device, &found);
   const bool fits = found.size() <= *count;
   *count = static_cast<unsigned>(found.size());
   if (!fits) return kInsufficientSize;

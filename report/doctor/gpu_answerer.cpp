@@ -1,0 +1,171 @@
+#include "report/doctor/gpu_answerer.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "interpose/format/gpu_questions.h"
+#include "report/base/descriptor.h"
+#include "report/base/environment.h"
+#include "report/base/log.h"
+#include "report/cuda/library_names.h"
+#include "report/doctor/nvml_accounts.h"
+#include "report/doctor/nvml_question.h"
+#include "report/model/record_facts.h"
+#include "report/proc/process_folder.h"
+
+namespace culprit::report {
+namespace {
+
+using format::GpuQuestion;
+using format::GpuQuestions;
+
+GpuQuestions* make_file(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  // Room on the disk now: a page that cannot be written later would end a process.
+  if (!file.is_open() || ::posix_fallocate(file.get(), 0, sizeof(GpuQuestions)) != 0) return nullptr;
+  void* memory = ::mmap(nullptr, sizeof(GpuQuestions), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* questions = static_cast<GpuQuestions*>(memory);
+  questions->version = format::kGpuQuestionsVersion;
+  return questions;
+}
+
+void futex(std::uint32_t* word, int operation, std::uint32_t value, const timespec* limit) {
+  ::syscall(SYS_futex, word, operation, value, limit, nullptr, 0);
+}
+
+class Answering {
+ public:
+  Answering(GpuQuestions* questions, const std::string& library, const std::string& proc)
+      : questions_(*questions), proc_(proc), pid_namespace_(own_pid_namespace(proc)), accounts_(library, proc) {}
+
+  [[noreturn]] void go_on() {
+    constexpr timespec kPause = {1, 0};
+    while (true) {
+      const std::uint32_t calls = __atomic_load_n(&questions_.calls, __ATOMIC_ACQUIRE);
+      if (__atomic_load_n(&questions_.wanted, __ATOMIC_ACQUIRE) != 0) accounts_.start();
+      bool answered = false;
+      for (std::size_t i = 0; i < GpuQuestions::kPlaces; ++i) answered = look_at(i) || answered;
+      if (answered) continue;
+      free_places();
+      futex(&questions_.calls, FUTEX_WAIT, calls, &kPause);
+    }
+  }
+
+ private:
+  // A process that has a place, as this one sees it.
+  struct Asker {
+    std::uint32_t number = 0;  // its own, as it says
+    std::uint64_t start_ticks = 0;
+    std::uint32_t pid = 0;  // 0: not known
+  };
+
+  // In another PID namespace the process has another number there.
+  std::uint32_t find(const GpuQuestion& place) const {
+    if (place.pid_namespace == pid_namespace_) return place.pid;
+    const std::string wanted = "pid:[" + std::to_string(place.pid_namespace) + "]";
+    std::uint32_t found = 0;
+    for_each_entry(proc_, [&](const char* name) {
+      const std::optional<std::uint32_t> pid = whole_number(name);
+      if (!pid || found != 0) return;
+      const ProcessFolder folder(proc_, std::uint64_t{*pid});
+      if (folder.link("ns/pid") != wanted) return;
+      const std::string numbers = folder.status("NSpid");
+      if (whole_number(std::string_view(numbers).substr(numbers.find_last_of(" \t") + 1)) == place.pid) found = *pid;
+    });
+    return found;
+  }
+
+  const Asker& asker_of(std::size_t index, const GpuQuestion& place) {
+    Asker& asker = askers_[index];
+    if (asker.number == place.pid && asker.start_ticks == place.start_ticks) return asker;
+    asker = {place.pid, place.start_ticks, find(place)};
+    return asker;
+  }
+
+  bool look_at(std::size_t index) {
+    GpuQuestion& place = questions_.places[index];
+    if (__atomic_load_n(&place.ready, __ATOMIC_ACQUIRE) == 0) return false;
+    const std::uint32_t asked = __atomic_load_n(&place.asked, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&place.answered, __ATOMIC_RELAXED) == asked) return false;
+    format::DeviceRecord device = {};
+    std::memcpy(device.uuid, place.uuid, sizeof(device.uuid));
+    if (place.mig != 0) device.flags = format::kDeviceMig;
+    place.answer = accounts_.account(uuid_text(device), asker_of(index, place).pid, place.names != 0);
+    __atomic_store_n(&place.answered, asked, __ATOMIC_RELEASE);
+    futex(&place.answered, FUTEX_WAKE, INT_MAX, nullptr);
+    return true;
+  }
+
+  // Of processes that have ended.
+  void free_places() {
+    for (std::size_t i = 0; i < GpuQuestions::kPlaces; ++i) {
+      GpuQuestion& place = questions_.places[i];
+      if (__atomic_load_n(&place.ready, __ATOMIC_ACQUIRE) == 0) continue;
+      const Asker& asker = asker_of(i, place);
+      if (asker.pid == 0) continue;
+      const std::optional<ProcessStat> stat = ProcessFolder(proc_, std::uint64_t{asker.pid}).stat();
+      if (stat && !stat->has_ended() && stat->start_ticks == place.start_ticks) continue;
+      askers_[i] = {};
+      __atomic_store_n(&place.ready, 0U, __ATOMIC_RELAXED);
+      __atomic_store_n(&place.pid, 0U, __ATOMIC_RELEASE);
+    }
+  }
+
+  GpuQuestions& questions_;
+  const std::string proc_;
+  const std::uint64_t pid_namespace_;
+  NvmlAccounts accounts_;
+  std::array<Asker, GpuQuestions::kPlaces> askers_;
+};
+
+}  // namespace
+
+GpuAnswerer::GpuAnswerer(const std::string& run_starts) {
+  try {
+    GpuQuestions* const questions = make_file(run_starts + format::kGpuQuestionsEnding);
+    if (questions == nullptr) {
+      log::debug(std::string("processes of the run cannot ask about GPUs: ") + std::strerror(errno));
+      return;
+    }
+    const std::string library = value_or("CULPRIT_NVML", kManagementLibrary);
+    const std::string proc = value_or("CULPRIT_PROC", "/proc");
+    const pid_t parent = ::getpid();
+    child_ = fork_child([&](int pipe) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) return;
+      // A signal of the terminal is for the program, which may still ask while it ends.
+      sigset_t all;
+      sigfillset(&all);
+      ::sigprocmask(SIG_BLOCK, &all, nullptr);
+      close_all_but(pipe);
+      Answering(questions, library, proc).go_on();
+    });
+    ::munmap(questions, sizeof(*questions));
+  } catch (const std::exception& error) {
+    log::debug("processes of the run cannot ask about GPUs", error);
+  }
+}
+
+// A copy that hangs in the driver may take its time to end: the system collects it.
+GpuAnswerer::~GpuAnswerer() {
+  if (child_.pid <= 0) return;
+  ::kill(child_.pid, SIGKILL);
+  for (int i = 0; i < 50 && ::waitpid(child_.pid, nullptr, WNOHANG) == 0; ++i) ::usleep(1000);
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,103 @@
+#include "report/doctor/nvml_accounts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "report/proc/process_folder.h"
+
+namespace culprit::report {
+namespace {
+
+using format::GpuAccount;
+using format::GpuProblem;
+
+constexpr unsigned kTextBytes = 96;    // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+constexpr unsigned kMostDevices = 64;  // GPUs of a machine, and instances of a GPU
+
+}  // namespace
+
+void NvmlAccounts::add(nvmlDevice_t handle) {
+  char uuid[kTextBytes] = {};
+  if (library_->call("nvmlDeviceGetUUID", handle, static_cast<char*>(uuid), kTextBytes) != nvml::kSuccess) return;
+  devices_.push_back({std::string(uuid, ::strnlen(uuid, sizeof(uuid))), handle});
+}
+
+void NvmlAccounts::add_instances(nvmlDevice_t gpu) {
+  unsigned count = 0;
+  if (library_->call("nvmlDeviceGetMaxMigDeviceCount", gpu, &count) != nvml::kSuccess) return;
+  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
+    nvmlDevice_t instance = nullptr;
+    if (library_->call("nvmlDeviceGetMigDeviceHandleByIndex", gpu, i, &instance) == nvml::kSuccess) add(instance);
+  }
+}
+
+void NvmlAccounts::start() {
+  if (started_) return;
+  started_ = true;
+  library_ = std::make_unique<NvmlLibrary>(path_);
+  if (!library_->problem().empty() || library_->call("nvmlInit_v2") != nvml::kSuccess) return;
+  char driver[80] = {};
+  library_->call("nvmlSystemGetDriverVersion", static_cast<char*>(driver), static_cast<unsigned>(sizeof(driver)));
+  lists_.emplace(*library_, std::string(driver, ::strnlen(driver, sizeof(driver))));
+  unsigned count = 0;
+  library_->call("nvmlDeviceGetCount_v2", &count);
+  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
+    nvmlDevice_t gpu = nullptr;
+    if (library_->call("nvmlDeviceGetHandleByIndex_v2", i, &gpu) != nvml::kSuccess) continue;
+    add(gpu);
+    add_instances(gpu);
+  }
+  usable_ = true;
+}
+
+GpuAccount NvmlAccounts::account(const std::string& uuid, std::uint32_t pid, bool names) {
+  start();
+  GpuAccount account = {};
+  account.problem = GpuProblem::kNoNvml;
+  if (!usable_) return account;
+  account.problem = GpuProblem::kNotShown;
+  const auto device =
+      std::find_if(devices_.begin(), devices_.end(), [&](const Device& one) { return one.uuid == uuid; });
+  if (device == devices_.end()) return account;
+  // A process that both draws and computes is in two lists with the same bytes.
+  std::map<std::uint32_t, std::uint64_t> users;
+  for (const GpuUse use : NvmlProcessLists::kUses) {
+    std::vector<nvmlProcessInfo_v2_t> found;
+    account.problem = GpuProblem::kNoList;
+    if (lists_->read(device->handle, use, &found) != nvml::kSuccess && use == GpuUse::kCompute) return account;
+    for (const nvmlProcessInfo_v2_t& one : found) {
+      std::uint64_t& bytes = users[one.pid];
+      bytes = std::max<std::uint64_t>(bytes, one.usedGpuMemory);  // kBytesNotAvailable is the largest
+    }
+  }
+  const auto own = users.find(pid);
+  account.problem = GpuProblem::kNone;
+  if (own == users.end()) {
+    const bool foreign = std::any_of(users.begin(), users.end(), [&](const auto& user) {
+      return ProcessFolder(proc_, std::uint64_t{user.first}).has_ended();
+    });
+    account.problem = foreign ? GpuProblem::kOtherNumbers : GpuProblem::kNotListed;
+    return account;
+  }
+  if (own->second == nvml::kBytesNotAvailable) account.problem = GpuProblem::kNoFigure;
+  account.own_bytes = own->second;
+  users.erase(own);
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> others;
+  for (const auto& [other, bytes] : users) {
+    others.emplace_back(bytes == nvml::kBytesNotAvailable ? 0 : bytes, other);
+    account.others_bytes += others.back().first;
+  }
+  account.others = static_cast<std::uint32_t>(others.size());
+  std::sort(others.rbegin(), others.rend());
+  for (std::size_t i = 0; i < others.size() && i < GpuAccount::kLargest; ++i) {
+    account.largest[i].pid = others[i].second;
+    account.largest[i].bytes = others[i].first;
+    if (!names) continue;
+    const std::string name = ProcessFolder(proc_, std::uint64_t{others[i].second}).name();
+    std::memcpy(account.largest[i].name, name.c_str(), std::min(name.size(), sizeof(account.largest[i].name) - 1));
+  }
+  return account;
+}
+
+}  // namespace culprit::report
