@@ -211,8 +211,8 @@ TEST_CASE("symbols of a program that expand to gigabytes are left out", "[report
   ElfFile file;
   SECTION("a compressed symbol table") {
     const unsigned names = file.add_section(".strtab", std::string(100, '\0'), SHT_STRTAB);
-    file.add_section(".symtab", compressed_section(1 << 30, gigabyte), SHT_SYMTAB, SHF_COMPRESSED,
-                     sizeof(Elf64_Sym), names, 1);
+    file.add_section(".symtab", compressed_section(1 << 30, gigabyte), SHT_SYMTAB, SHF_COMPRESSED, sizeof(Elf64_Sym),
+                     names, 1);
   }
   SECTION("its names") {
     const unsigned names =
