@@ -12,21 +12,21 @@ namespace {
 using format::GpuAccount;
 using format::GpuProblem;
 
-constexpr unsigned kTextBytes = 96;    // NVML_DEVICE_UUID_V2_BUFFER_SIZE
-constexpr unsigned kMostDevices = 64;  // GPUs of a machine, and instances of a GPU
+constexpr unsigned kUuidBytes = 96;    // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+constexpr unsigned kMostHandles = 64;  // GPUs of a machine, and instances of a GPU
 
 }  // namespace
 
 void NvmlAccounts::add(nvmlDevice_t handle) {
-  char uuid[kTextBytes] = {};
-  if (library_->call("nvmlDeviceGetUUID", handle, static_cast<char*>(uuid), kTextBytes) != nvml::kSuccess) return;
+  char uuid[kUuidBytes] = {};
+  if (library_->call("nvmlDeviceGetUUID", handle, static_cast<char*>(uuid), kUuidBytes) != nvml::kSuccess) return;
   devices_.push_back({std::string(uuid, ::strnlen(uuid, sizeof(uuid))), handle});
 }
 
 void NvmlAccounts::add_instances(nvmlDevice_t gpu) {
   unsigned count = 0;
   if (library_->call("nvmlDeviceGetMaxMigDeviceCount", gpu, &count) != nvml::kSuccess) return;
-  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
+  for (unsigned i = 0; i < std::min(count, kMostHandles); ++i) {
     nvmlDevice_t instance = nullptr;
     if (library_->call("nvmlDeviceGetMigDeviceHandleByIndex", gpu, i, &instance) == nvml::kSuccess) add(instance);
   }
@@ -42,7 +42,7 @@ void NvmlAccounts::start() {
   lists_.emplace(*library_, std::string(driver, ::strnlen(driver, sizeof(driver))));
   unsigned count = 0;
   library_->call("nvmlDeviceGetCount_v2", &count);
-  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
+  for (unsigned i = 0; i < std::min(count, kMostHandles); ++i) {
     nvmlDevice_t gpu = nullptr;
     if (library_->call("nvmlDeviceGetHandleByIndex_v2", i, &gpu) != nvml::kSuccess) continue;
     add(gpu);

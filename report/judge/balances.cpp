@@ -161,8 +161,8 @@ std::int64_t first_contexts(const Report& report, unsigned device) {
 
 namespace {
 
-// Where NVML's account is there, memory of this process, of others and of none are told apart. A first context that was
-// made before NVML could be asked has at most the bytes that the account leaves for it.
+// With NVML's account, memory of this process, of other ones and of none are rows of their own. A first context that
+// was made before NVML could be asked has at most the bytes that the account leaves for it.
 Balance balance_with_share(BalanceRecord record, const Report& report, const ShareRecord& share, bool first_context) {
   constexpr std::int64_t kLowestRest = -(4 << 20);
   constexpr auto kContexts = static_cast<std::size_t>(DriverMemory::kContexts);
