@@ -220,7 +220,7 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
   const std::uint8_t device = measurement.device;
   const std::uint64_t start = now_ns(process);
   flush_live_bytes(process);
-  format::MemoryReading reading;
+  format::MemoryReading reading = {};
   std::uint64_t of_graphs = 0;
   bool done = false;
   format::GpuAccount account = {};
