@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "report/attach/hijacked_thread.h"
 #include "report/attach/loader_locks.h"
@@ -445,10 +446,25 @@ class Session {
   void check_stopped(pid_t thread, const TargetLibc& libc) const {
     check_filters_of_thread(process_, thread);
     // The thread is outside of the loader.
-    if (owns_loader_lock(process_, libc.loader_data, thread)) {
-      throw AttachError("a call of an earlier attach crashed in " + process_.name() +
-                        ", and its loader's lock was left taken: restart the program under culprit run");
+    if (owns_loader_lock(process_, libc.loader_data, thread)) throw left_lock_error();
+  }
+
+  AttachError left_lock_error() const {
+    return AttachError("a call of an earlier attach crashed in " + process_.name() +
+                       ", and its loader's lock was left taken: restart the program under culprit run");
+  }
+
+  // Whether one of the running threads keeps the loader's lock. One in a short dlopen() gives it back meanwhile.
+  bool keeps_loader_lock() const {
+    for (const std::uint32_t thread : process_.folder().threads()) {
+      bool keeps = true;
+      for (int look = 0; keeps && look < 5; ++look) {
+        if (look != 0) std::this_thread::sleep_for(milliseconds(20));
+        keeps = owns_loader_lock(process_, libc_.loader_data, static_cast<pid_t>(thread));
+      }
+      if (keeps) return true;
     }
+    return false;
   }
 
   // A child that another thread forks in the middle of dlopen() would have the loader in that state for ever. So the
@@ -482,6 +498,8 @@ class Session {
   format::AttachRequest ask(HijackedThread* hijacked, AttachStep step, const Places& places) {
     if (function_offset_ == 0) {
       hijacked->put_back();
+      // A call that crashed in a constructor of the library; another thread than that one was stopped now.
+      if (keeps_loader_lock()) throw left_lock_error();
       throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no " + function_);
     }
     format::AttachRequest request = order_.request;

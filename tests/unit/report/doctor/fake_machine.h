@@ -21,6 +21,7 @@
 #include "report/doctor/nvml.h"
 #include "report/dump/run_dumps.h"
 #include "report/proc/driver_module.h"
+#include "tests/support/environment_variable.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 
@@ -146,7 +147,7 @@ class FakeMachine {
   }
 
   NvmlFacts nvml() const {
-    ::setenv("CULPRIT_FAKE_NVML", nvml_file().c_str(), 1);
+    const EnvironmentVariable file("CULPRIT_FAKE_NVML", nvml_file());
     return read_nvml(CULPRIT_FAKE_NVML_LIBRARY);
   }
   // `as_nobody`: /proc is read without root's rights.

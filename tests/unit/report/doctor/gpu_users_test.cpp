@@ -4,6 +4,7 @@
 #include "report/doctor/nvml_question.h"
 #include "tests/catch.h"
 #include "tests/support/dump_builder.h"
+#include "tests/support/environment_variable.h"
 #include "tests/unit/report/doctor/fake_machine.h"
 
 using namespace culprit::report;
@@ -14,7 +15,7 @@ namespace {
 const std::string kOneGpu = "gpu name=H200 uuid=GPU-0 minor=0 total=1000 reserved=0 free=100\n";
 
 GpuUsers users_on(const FakeMachine& machine) {
-  ::setenv("CULPRIT_FAKE_NVML", machine.nvml_file().c_str(), 1);
+  const EnvironmentVariable file("CULPRIT_FAKE_NVML", machine.nvml_file());
   const NvmlFacts nvml = read_nvml(CULPRIT_FAKE_NVML_LIBRARY);
   std::set<std::uint32_t> named;
   for (const GpuFacts& gpu : nvml.gpus) {
@@ -119,9 +120,9 @@ TEST_CASE("what is no answer is an answer with a problem", "[doctor][gpu-users]"
 
 TEST_CASE("a question to NVML ends", "[doctor][gpu-users]") {
   FakeMachine machine;
-  ::setenv("CULPRIT_FAKE_NVML", machine.nvml_file().c_str(), 1);
-  ::setenv("CULPRIT_NVML", CULPRIT_FAKE_NVML_LIBRARY, 1);
-  ::setenv("CULPRIT_PROC", machine.proc().c_str(), 1);
+  const EnvironmentVariable file("CULPRIT_FAKE_NVML", machine.nvml_file());
+  const EnvironmentVariable library("CULPRIT_NVML", CULPRIT_FAKE_NVML_LIBRARY);
+  const EnvironmentVariable proc("CULPRIT_PROC", machine.proc());
   machine.add(cuda_process(761, "app"));
   machine.set_nvml(kOneGpu + "process compute 761 300\n");
   {
@@ -146,6 +147,4 @@ TEST_CASE("a question to NVML ends", "[doctor][gpu-users]") {
     machine.set_nvml("hang\n");
     question.begin();
   }
-  ::unsetenv("CULPRIT_NVML");
-  ::unsetenv("CULPRIT_PROC");
 }
