@@ -41,6 +41,7 @@ bool has_mark(const ProcessFolder& process, const std::string& mark) {
 
 // The library and the driver in a process.
 struct Mapped {
+  std::vector<MappedRange> mappings;
   RemoteModule library;
   bool has_driver = false;
   bool is_readable = false;
@@ -49,25 +50,29 @@ struct Mapped {
 Mapped mapped_in(const ProcessFolder& process) {
   Mapped mapped;
   int error = 0;
-  const std::vector<MappedRange> mappings = mappings_of(process, &error);
-  const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
+  mapped.mappings = mappings_of(process, &error);
+  const MappedRange* library = find_loaded(mapped.mappings, {"libculprit.so"});
   if (library != nullptr) mapped.library = {library->path, process.mapped_file(*library), library->begin};
-  mapped.has_driver = find_loaded(mappings, {kDriverLibrary}) != nullptr;
+  mapped.has_driver = find_loaded(mapped.mappings, {kDriverLibrary}) != nullptr;
   mapped.is_readable = error != EACCES && error != EPERM;
   return mapped;
 }
 
-// The variable's value; empty when it cannot be read.
-std::optional<std::int32_t> start_state(const ProcessFolder& process, const RemoteModule& library) {
+// The variable's value; empty when it cannot be read. While the loader maps the library, other bytes of the file stand
+// in its place, which cannot be written yet.
+std::optional<std::int32_t> start_state(const ProcessFolder& process, const Mapped& mapped) {
   std::uint64_t address = 0;
   try {
-    address = find_variable(library, "culprit_api_start_state");
+    address = find_variable(mapped.library, "culprit_api_start_state");
   } catch (const AttachError& error) {
     log::debug(error.what());
   }
   const Descriptor memory(::open((process.path() + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
+  const bool is_variable = std::any_of(mapped.mappings.begin(), mapped.mappings.end(), [&](const MappedRange& range) {
+    return range.writable && range.contains(address);
+  });
   std::int32_t value = 0;
-  if (address == 0 || !memory.is_open() ||
+  if (!is_variable || !memory.is_open() ||
       ::pread(memory.get(), &value, sizeof(value), static_cast<off_t>(address)) != static_cast<ssize_t>(sizeof(value)))
     return {};
   return value;
@@ -77,7 +82,7 @@ std::optional<std::int32_t> start_state(const ProcessFolder& process, const Remo
 
 void UntoldStarts::look_at(const ProcessFolder& process, int pid, const ProcessStat& stat, bool at_end) {
   const Mapped mapped = mapped_in(process);
-  const std::int32_t state = mapped.library.path.empty() ? 0 : start_state(process, mapped.library).value_or(0);
+  const std::int32_t state = mapped.library.path.empty() ? 0 : start_state(process, mapped).value_or(0);
   const std::string program = process.link("exe");
   UntoldStart start = {pid, stat.start_ticks, program.empty() ? stat.name : program, Untold::kFailed, 0};
   bool is_news = true;
@@ -113,7 +118,7 @@ UntoldStarts::UntoldStarts(std::string mark) : mark_(std::move(mark)) {
 bool UntoldStarts::has_told(int pid) {
   const ProcessFolder process(kProc, static_cast<std::uint64_t>(pid));
   const Mapped mapped = mapped_in(process);
-  return !mapped.library.path.empty() && start_state(process, mapped.library).value_or(0) != 0;
+  return !mapped.library.path.empty() && start_state(process, mapped).value_or(0) != 0;
 }
 
 OfRun UntoldStarts::belongs(int pid, std::uint64_t start_ticks) const {

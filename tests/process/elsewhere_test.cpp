@@ -128,4 +128,11 @@ TEST_CASE("without the command one message says that nothing is recorded", "[els
   CHECK(forks.err.find(message) == forks.err.rfind(message));
 }
 
+TEST_CASE("a process in which the loader maps the library at that moment is not one without a dump", "[elsewhere]") {
+  const Run run = culprit_run({}, {"half_loaded"});
+  INFO(run.err);
+  CHECK(run.out == "mapped\n");
+  CHECK_FALSE(has(run.err, "no dump could be made"));
+}
+
 }  // namespace culprit::test
