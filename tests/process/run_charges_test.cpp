@@ -36,8 +36,8 @@ class Gpu {
   TemporaryFolder folder_;
 };
 
-// With the driver and the library, and no call.
-const std::string kUnseen = "export LD_PRELOAD=$LD_PRELOAD:libcuda.so.1; exec sleep 2";
+// With the driver and the library, and no call. It lives long enough for a busy machine to ask NVML meanwhile.
+const std::string kUnseen = "export LD_PRELOAD=$LD_PRELOAD:libcuda.so.1; exec sleep 4";
 
 std::string recorded() { return subject_path("free_null").string(); }
 
