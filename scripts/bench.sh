@@ -6,6 +6,7 @@
 # downloaded. Needs Python 3. A machine without a GPU needs --quick. Progress goes to stderr, the table to stdout. Exit
 # code 1: a measurement failed; measurements whose tool is not installed do not count.
 set -euo pipefail
+has_own_help=true
 . "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 package=

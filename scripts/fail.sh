@@ -19,9 +19,12 @@ fail() {
   exit "$code"
 }
 
-# wrong_usage [WORDS...]: the comment at the head of the script, then the reason, and exit code 2.
+# The comment at the head of the script.
+usage() { sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$this_script"; }
+
+# wrong_usage [WORDS...]: the usage, then the reason, and exit code 2.
 wrong_usage() {
-  sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$this_script" >&2
+  usage >&2
   fail 2 "${*:-wrong usage, see above}"
 }
 
@@ -47,3 +50,9 @@ name_failed_command() {
 }
 set -E
 trap 'name_failed_command "$?" "$LINENO" "${BASH_SOURCE[0]}" "$BASH_COMMAND"' ERR
+
+# A script that hands its options to a program sets `has_own_help` before it sources this file.
+if [[ ${1:-} == --help && -z ${has_own_help:-} ]]; then
+  usage
+  exit 0
+fi

@@ -6,6 +6,7 @@
 #
 # This is culprit-nightly of build/, which `cmake --install` puts beside culprit; --help describes files and exit codes.
 set -euo pipefail
+has_own_help=true
 . "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 command -v python3 >/dev/null || "$root/scripts/install-packages.sh" python3

@@ -26,6 +26,17 @@ class InFolder(unittest.TestCase):
                               capture_output=True, text=True, timeout=60, check=False)
 
 
+class Help(InFolder):
+    def test_each_script_tells_its_usage_and_does_nothing(self):
+        for script in sorted(SCRIPTS.glob("*.sh")):
+            if script.name in ("fail.sh", "bench.sh", "nightly.sh"):  # no script, and two with a program's own help
+                continue
+            with self.subTest(script.name):
+                done = self.run_script(script.name, "--help", PATH=os.environ["PATH"], HOME=str(self.folder))
+                first = script.read_text().splitlines()[1].lstrip("# ")
+                self.assertEqual((done.returncode, done.stderr, done.stdout.splitlines()[:1]), (0, "", [first]))
+
+
 class InstallPackages(InFolder):
     def setUp(self):
         super().setUp()
