@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/base/own_memory.h"
 #include "interpose/dump/dump_writer.h"
 
 namespace culprit {
@@ -25,6 +26,18 @@ struct KernelAction {
 std::atomic<DumpWriter*> guarded;
 std::atomic<int> owner;  // pid: a fork child has the handler without the mapping
 
+// Of guard_mapping().
+std::atomic<unsigned char*> also_guarded;
+std::atomic<std::uint64_t> also_guarded_bytes;
+
+bool replace_page(void* address) {
+  auto* page = reinterpret_cast<unsigned char*>(reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{4095});
+  unsigned char* begin = also_guarded.load(std::memory_order_acquire);
+  if (begin == nullptr || page < begin || page >= begin + also_guarded_bytes.load(std::memory_order_relaxed))
+    return false;
+  return map_in_range(page, 4096, -1, 0) == 0;
+}
+
 bool change_action(const KernelAction* wanted, KernelAction* present) {
   return syscall(SYS_rt_sigaction, SIGBUS, wanted, present, sizeof(present->mask)) == 0;
 }
@@ -35,7 +48,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
   DumpWriter* dump = guarded.load(std::memory_order_acquire);
   const long pid = syscall(SYS_getpid);
   if (!about_memory || dump == nullptr || owner.load(std::memory_order_relaxed) != pid ||
-      !dump->replace_lost(info->si_addr)) {
+      !(dump->replace_lost(info->si_addr) || replace_page(info->si_addr))) {
     const KernelAction standard = {};
     KernelAction former;
     change_action(&standard, &former);
@@ -69,6 +82,7 @@ constexpr void (*kRestorer)() = nullptr;
 
 void guard_dump(DumpWriter& dump) {
   owner.store(static_cast<int>(getpid()), std::memory_order_relaxed);
+  also_guarded.store(nullptr, std::memory_order_relaxed);  // a fork child has no copy of the parent's mapping
   guarded.store(&dump, std::memory_order_release);
   KernelAction present;
   if (!change_action(nullptr, &present) || present.handler != nullptr) return;
@@ -76,6 +90,11 @@ void guard_dump(DumpWriter& dump) {
   const KernelAction ours = {on_bus_error, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | kRestorerFlag, kRestorer,
                              0};
   change_action(&ours, &present);
+}
+
+void guard_mapping(void* begin, std::uint64_t bytes) {
+  also_guarded_bytes.store(bytes, std::memory_order_relaxed);
+  also_guarded.store(static_cast<unsigned char*>(begin), std::memory_order_release);
 }
 
 void unguard_dump() {

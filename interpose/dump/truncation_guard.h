@@ -29,12 +29,18 @@
 // MADV_POPULATE or system calls of others into our memory, which fail with an error instead.
 #pragma once
 
+#include <cstdint>
+
 namespace culprit {
 
 class DumpWriter;
 
 // Installs the handler for `dump` if SIGBUS has its default action. Call when the dump was created.
 void guard_dump(DumpWriter& dump);
+
+// Additionally guards `bytes` at `begin`, a mapping of another file: a lost page of it is replaced by one of zeros, and
+// recording goes on. One mapping at a time; nullptr: none, call that before the mapping is removed.
+void guard_mapping(void* begin, std::uint64_t bytes);
 
 // Call before the dump is unmapped. Removes the handler if it is still ours.
 void unguard_dump();

@@ -402,8 +402,8 @@ class Session {
         if (!loaded && is_loader_at_work(process_, process_.mappings())) {
           throw StillStarting(
               process_.name() +
-              " is loading libraries (does it still start?), or was forked by a program that did: nothing "
-              "again later");
+              " is loading libraries (does it still start?), or was forked by a program that did: nothing was changed; "
+              "try again later");
         }
         if (!loaded && !library_) library_.emplace(process_, order_.library);
         find_functions();

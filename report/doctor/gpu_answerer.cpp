@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -147,6 +148,8 @@ GpuAnswerer::GpuAnswerer(const std::string& run_starts) {
     const pid_t parent = ::getpid();
     child_ = fork_child([&](int pipe) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const rlimit no_core = {0, 0};  // NVML may crash
+      ::setrlimit(RLIMIT_CORE, &no_core);
       if (::getppid() != parent) return;
       // A signal of the terminal is for the program, which may still ask while it ends.
       sigset_t all;

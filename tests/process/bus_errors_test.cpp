@@ -6,8 +6,11 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "tests/catch.h"
+#include "tests/process/culprit_run.h"
 #include "tests/support/run_preloaded.h"
 #include "tests/support/text.h"
 
@@ -116,6 +119,31 @@ TEST_CASE("a program's own SIGBUS acts as without the library", "[bus]") {
       CHECK(run.out == row.out);
       if (preload) CHECK(read_report(run.dump()).leaked_count() >= 1000);
     }
+  }
+}
+
+TEST_CASE("a file of culprit run that is cut off costs neither side its end", "[bus]") {
+  // The program finds both files by its environment: so can any other program of its user.
+  const char* file = GENERATE("$CULPRIT_RUN_STARTS", "$CULPRIT_RUN_STARTS.gpus");
+  INFO(file);
+  RunOptions options;
+  options.folder = std::make_shared<TemporaryFolder>();
+  const std::string fifo = options.folder->file("end");
+  const std::string told = options.folder->file("told");
+  const std::string script = "mkfifo " + fifo + "; " + subject_path("bus_errors").string() + " wait <" + fifo + " >" +
+                             told + " & exec 9>" + fifo + "; until [ -s " + told + " ]; do sleep 0.01; done; test -s " +
+                             file + " && truncate -s 0 " + file + " || exit 9; exec 9>&-; wait $!";
+  const Run run = culprit_run({"--out", options.folder->file("a.dump")}, {"/bin/sh", "-c", script}, options);
+  INFO("stderr: " << run.err);
+  std::ifstream output(told);
+  CHECK(std::string(std::istreambuf_iterator<char>(output), {}) == "ready\ndone\n");
+  if (std::string(file) == "$CULPRIT_RUN_STARTS") {
+    CHECK(run.exit_code == 3);
+    CHECK(has(run.err, "cannot be read any more"));
+    CHECK(has(run.err, "the dump is kept"));
+  } else {
+    CHECK(run.exit_code == 0);
+    CHECK(has(run.err, "LEAKED"));
   }
 }
 
