@@ -26,7 +26,9 @@ enum class GpuProblem : std::uint32_t {
   kNotListed = 10,    // the process is not in the list
   kNoFigure = 11,     // it has no figure for the process
   kTooMany = 12,      // processes ask at the same time
+  kInHandler = 13,    // the call was made in a signal handler
 };
+constexpr GpuProblem kLastGpuProblem = GpuProblem::kInHandler;
 
 struct GpuNeighbour {
   std::uint32_t pid;

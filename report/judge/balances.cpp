@@ -186,9 +186,11 @@ Balance balance_with_share(BalanceRecord record, const Report& report, const Sha
     at_most = true;
     balance = balance_of(record, report, measured, dropped);
   }
-  // Figures that contradict one another: another process was there.
+  // Figures that contradict one another: another process was there, also if no answer named it.
   beside = beside || dropped != 0 || balance.rest() < kLowestRest;
-  if (beside) balance = balance_of(record, report, measured, dropped | uncertain_parts(proofs));
+  const bool unexplained = device.is_known() && record.unmeasured == 0 && balance.rest() > -kLowestRest;
+  if (beside || (unexplained && proofs.unproven != 0))
+    balance = balance_of(record, report, measured, dropped | uncertain_parts(proofs));
   balance.in_use = in_use;
   balance.share = device;
   balance.contexts_at_most = at_most;
@@ -220,6 +222,14 @@ std::vector<Balance> read_balances(const Dump& dump, const Report& report) {
     return left.device != right.device ? left.device < right.device : left.moment > right.moment;
   });
   return balances;
+}
+
+void mark_bills_beside_others(Report* report) {
+  for (Bill& bill : report->bills) {
+    bill.beside_others = std::any_of(report->balances.begin(), report->balances.end(), [&](const Balance& balance) {
+      return balance.device == bill.device && balance.is_not_known(bill.what);
+    });
+  }
 }
 
 std::vector<BalanceRecord> read_present_use(const Dump& dump, const Report& report,

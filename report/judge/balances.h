@@ -16,6 +16,9 @@ class StackResolver;
 // `report`: has its leaks; what allocators cache is taken from them.
 std::vector<Balance> read_balances(const Dump& dump, const Report& report);
 
+// `report`: has its balances and bills.
+void mark_bills_beside_others(Report* report);
+
 // The figures of each device that a process uses now, without those that only the process itself can read: the memory
 // in use, and the pools' reserves. Empty unless the process runs.
 std::vector<format::BalanceRecord> read_present_use(const Dump& dump, const Report& report,

@@ -89,6 +89,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.errors = std::move(verdicts.errors);
   report.failed_allocations = std::move(verdicts.failed_allocations);
   report.balances = read_balances(dump, report);
+  mark_bills_beside_others(&report);
   report.present_use = read_present_use(dump, report, contents.bills);
   report.contexts = read_contexts(dump, *stacks, report);
   mark_growing_graphs(&report);

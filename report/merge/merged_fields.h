@@ -260,7 +260,7 @@ void fields(Archive& archive, ExecutableUse* use) {
 template <typename Archive>
 void fields(Archive& archive, DeviceShare* share) {
   archive("recorded", &share->recorded);
-  archive.number("problem", &share->problem, format::GpuProblem::kTooMany);
+  archive.number("problem", &share->problem, format::kLastGpuProblem);
   archive("own", &share->own);
   archive("processes", &share->processes);
   archive("largest", &share->largest);
@@ -301,6 +301,7 @@ void fields(Archive& archive, Bill* bill) {
   archive("first_ns", &bill->first_ns);
   archive("last_ns", &bill->last_ns);
   archive("ended", &bill->ended);
+  archive("beside_others", &bill->beside_others);
   archive("made", &bill->made);
   archive("live", &bill->live);
   archive("most_live", &bill->most_live);

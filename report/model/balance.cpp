@@ -93,6 +93,8 @@ const char* problem_words(format::GpuProblem problem) {
       return "NVML has no figure for this process (WSL, MPS)";
     case format::GpuProblem::kTooMany:
       return "more processes of the run than 64 ask at the same time";
+    case format::GpuProblem::kInHandler:
+      return "the call was made in a signal handler";
   }
   return "a newer version of culprit wrote the reason";
 }

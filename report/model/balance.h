@@ -99,7 +99,8 @@ struct Bill {
   std::uint64_t count = 0;  // of these calls
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
-  bool ended = false;  // its context ended: the memory was given back
+  bool ended = false;          // its context ended: the memory was given back
+  bool beside_others = false;  // other processes may have changed the figure: a balance does not give its part
   // Of executable graphs: all that these calls made, also those that took nothing. 0: not recorded.
   std::uint64_t made = 0;
   std::uint64_t live = 0;

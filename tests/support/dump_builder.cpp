@@ -173,6 +173,7 @@ Ref DumpBuilder::add_audit(const AuditRecord& record) { return add_record(record
 Ref DumpBuilder::add_bill(const BillRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_sharing(const SharingRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_balance(const BalanceRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_share(const ShareRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_release(const ReleaseRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_allocation(const AllocationRecord& record) { return add_record(record); }
 

@@ -48,6 +48,7 @@ class DumpBuilder {
   format::Ref add_bill(const format::BillRecord& record);
   format::Ref add_sharing(const format::SharingRecord& record);
   format::Ref add_balance(const format::BalanceRecord& record);
+  format::Ref add_share(const format::ShareRecord& record);
   format::Ref add_release(const format::ReleaseRecord& record);
   format::Ref add_allocation(const format::AllocationRecord& record);
 

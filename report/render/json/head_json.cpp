@@ -403,6 +403,7 @@ Json bills_json(const Report& report) {
     one["bytes"] = bill.bytes;
     one["count"] = bill.count;
     one["ended"] = bill.ended;
+    one["beside_others"] = bill.beside_others;
     if (bill.made != 0) {
       one["made"] = bill.made;
       one["live"] = bill.live;

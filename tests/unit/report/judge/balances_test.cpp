@@ -43,6 +43,14 @@ BalanceRecord balance(std::uint64_t in_use, Moment moment = Moment::kExit) {
   return record;
 }
 
+BillRecord bill(DriverMemory what, std::int64_t bytes) {
+  BillRecord record = {};
+  record.state = 1;
+  record.what = what;
+  record.bytes = bytes;
+  return record;
+}
+
 std::map<std::string, std::int64_t> items_of(const Balance& one) {
   std::map<std::string, std::int64_t> items;
   for (const BalanceItem& item : one.items) items[balance_name(item.what)] = item.bytes;
@@ -79,6 +87,73 @@ TEST_CASE("the parts of a balance and the rest are what is in use", "[report][ba
                                                              {"rest", (500 - 142 - 2 - 32 - 4 - 240) * kMiB}});
   CHECK(one.items.back().what == BalancePart::kRest);
   CHECK(one.items.front().what == BalancePart::kContexts);
+}
+
+namespace {
+
+std::uint16_t bit_of(DriverMemory what) { return static_cast<std::uint16_t>(1U << static_cast<unsigned>(what)); }
+
+// NVML's account of the process at the moment of the balance.
+ShareRecord share(std::uint64_t own, std::uint16_t unproven = 0) {
+  ShareRecord record = {};
+  record.state = 1;
+  record.moment = Moment::kExit;
+  record.unproven = unproven;
+  record.account.own_bytes = own;
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("what other processes may have changed is not known, unless NVML's figure agrees", "[report][balance]") {
+  const std::uint16_t streams = bit_of(DriverMemory::kStreams);
+  struct Row {
+    const char* name;
+    ShareRecord share;
+    std::uint32_t seen_others;
+    std::uint64_t unmeasured;
+    std::map<std::string, std::int64_t> items;  // of 900 MiB in use: 500 MiB of contexts and 34 MiB of streams
+    bool streams_known;
+  };
+  const auto mib = [](std::int64_t bytes) { return bytes * static_cast<std::int64_t>(kMiB); };
+  const std::map<std::string, std::int64_t> exact = {
+      {"contexts", mib(500)}, {"streams", mib(34)}, {"rest", 0}, {"no-process", mib(366)}};
+  const auto with_rest = [&](std::int64_t rest, bool known) {
+    std::map<std::string, std::int64_t> items = {{"contexts", mib(500)}, {"rest", mib(rest)}};
+    items["no-process"] = mib(900 - 500 - rest);
+    if (known) items["streams"] = mib(34), items["no-process"] -= mib(34);
+    return items;
+  };
+  const Row row =
+      GENERATE_COPY(Row{"each charge by NVML", share(534 * kMiB), 3, 0, exact, true},
+                    Row{"by cuMemGetInfo, the sum agrees", share(534 * kMiB, streams), 0, 0, exact, true},
+                    Row{"within the blocks of the driver", share(538 * kMiB, streams), 0, 0, with_rest(4, true), true},
+                    Row{"less was charged than the process has", share((534 + 228) * kMiB, streams), 0, 0,
+                        with_rest(262, false), false},
+                    Row{"more was charged", share((534 - 20) * kMiB, streams), 0, 0, with_rest(14, false), false},
+                    Row{"the rest is that of calls without a reading", share((534 + 228) * kMiB, streams), 0, 1,
+                        with_rest(228, true), true},
+                    Row{"an answer named others", share(534 * kMiB, streams), 1, 0, with_rest(34, false), false},
+                    Row{"a rest that no charge explains", share((534 + 228) * kMiB), 0, 0, with_rest(228, true), true});
+  INFO(row.name);
+  Program program;
+  program.dump.add_device(device(0, true));
+  BalanceRecord record = balance(900 * kMiB);
+  record.taken[static_cast<int>(DriverMemory::kContexts)] = 500 * kMiB;
+  record.taken[static_cast<int>(DriverMemory::kStreams)] = 34 * kMiB;
+  record.unmeasured = row.unmeasured;
+  program.dump.add_balance(record);
+  ShareRecord of_the_moment = row.share;
+  of_the_moment.seen_others = row.seen_others;
+  program.dump.add_share(of_the_moment);
+  program.dump.add_bill(bill(DriverMemory::kStreams, 34 * kMiB));
+  const Report report = program.report();
+  REQUIRE(report.balances.size() == 1);
+  const Balance& one = report.balances[0];
+  CHECK(items_of(one) == row.items);
+  CHECK(one.is_not_known(BalancePart::kStreams) != row.streams_known);
+  REQUIRE(report.bills.size() == 1);
+  CHECK(report.bills[0].beside_others != row.streams_known);
 }
 
 TEST_CASE("more that is known than in use makes a negative rest", "[report][balance]") {
@@ -200,20 +275,17 @@ TEST_CASE("a stray context with leftovers: one stretch of work, and then more on
 TEST_CASE("calls that made the driver take memory, most bytes first", "[report][balance]") {
   Program program;
   program.dump.add_device(device(0, true));
-  BillRecord bill = {};
-  bill.state = 1;
-  bill.stack = program.stack({"load", "main"});
-  bill.what = DriverMemory::kModules;
-  bill.bytes = 2;
-  bill.count = 7;
-  program.dump.add_bill(bill);
-  bill.what = DriverMemory::kGraphExecutables;
-  bill.bytes = 9;
-  bill.context = kNoIndex;
-  program.dump.add_bill(bill);
-  bill.what = static_cast<DriverMemory>(99);
-  bill.bytes = 1;
-  program.dump.add_bill(bill);
+  BillRecord record = bill(DriverMemory::kModules, 2);
+  record.stack = program.stack({"load", "main"});
+  record.count = 7;
+  program.dump.add_bill(record);
+  record.what = DriverMemory::kGraphExecutables;
+  record.bytes = 9;
+  record.context = kNoIndex;
+  program.dump.add_bill(record);
+  record.what = static_cast<DriverMemory>(99);
+  record.bytes = 1;
+  program.dump.add_bill(record);
   const Report report = program.report();
   REQUIRE(report.bills.size() == 3);
   CHECK(report.bills[0].what == BalancePart::kGraphExecutables);
@@ -238,16 +310,11 @@ Report running(Ended ended = Ended::kRunning) {
   program.dump.add_allocation(live_allocation(stack, 5 * kMiB, Kind::kStreamOrdered));
   program.dump.add_allocation(live_allocation(stack, 7 * kMiB, Kind::kPinnedHost));
   program.dump.add_context(context(0, 500 * kMiB, kContextFirst));
-  BillRecord bill = {};
-  bill.state = 1;
-  bill.what = DriverMemory::kContexts;
-  bill.bytes = 500 * kMiB;
-  program.dump.add_bill(bill);
-  bill.what = DriverMemory::kModules;
-  bill.bytes = 40 * kMiB;
-  program.dump.add_bill(bill);
-  bill.context = kNoIndex;
-  program.dump.add_bill(bill);
+  program.dump.add_bill(bill(DriverMemory::kContexts, 500 * kMiB));
+  BillRecord code = bill(DriverMemory::kModules, 40 * kMiB);
+  program.dump.add_bill(code);
+  code.context = kNoIndex;
+  program.dump.add_bill(code);
   Report report = program.report();
   report.process.status.ended = ended;
   const Dump dump = Dump::from_bytes(program.dump.bytes().data(), program.dump.bytes().size(), "app.dump");
