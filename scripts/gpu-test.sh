@@ -97,8 +97,18 @@ split_tests() {
 }
 # run_part PROGRAM NAME NUMBER LIMIT
 run_part() {
-  timed "$2.part.$3" "$4" env CULPRIT_TEST_GPU=1 "$tree/bin/$1" --durations yes --input-file "$work/$2.part.$3" \
-    >"$work/$2.part.$3.log" 2>&1
+  timed "$2.part.$3" "$4" env CULPRIT_TEST_GPU=1 CULPRIT_TEST_PART="$work/$2.part.$3" \
+    "$tree/bin/$1" --durations yes --input-file "$work/$2.part.$3" >"$work/$2.part.$3.log" 2>&1
+  end_programs_of "$work/$2.part.$3"
+}
+# Programs of a part that reached its time limit would disturb the checks that need the GPU for themselves.
+end_programs_of() {
+  local file
+  for file in /proc/[0-9]*/environ; do
+    if tr '\0' '\n' 2>/dev/null <"$file" | grep -qxF "CULPRIT_TEST_PART=$1"; then
+      kill -KILL "$(basename "$(dirname "$file")")" 2>/dev/null
+    fi
+  done
 }
 # The test of a part that was running at the time limit. Catch2 ends it at SIGTERM, and prints its duration last;
 # without that it is the first test, in their order, that has no duration.
@@ -187,7 +197,7 @@ fi
 # more than ten minutes.
 processors=$(nproc)
 parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
-split_tests process_test process_test "$parts" '~[attach]'
+split_tests process_test process_test "$parts" '~[attach]~[.]'
 split_tests process_test attach_test 1 '[attach]'
 split_tests guest_test guest_test "$parts" '~[.]'
 beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts)
@@ -209,8 +219,8 @@ all_were_run attach_test "process tests of attach"
 all_were_run guest_test "guest programs"
 # These compare times, list the processes on the GPU, read the memory in use by all of them, or fill it: nothing else
 # may run meanwhile.
-run_checks launch_ratio doctor_ghost balance graph_executables stray_contexts sharing gpu_users out_of_memory \
-  sanitizer_compare
+run_checks launch_ratio doctor_ghost balance shared_balance graph_executables stray_contexts sharing gpu_users \
+  out_of_memory sanitizer_compare
 
 echo
 echo "== $gpu"

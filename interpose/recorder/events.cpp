@@ -143,6 +143,7 @@ __attribute__((always_inline)) inline void change_own_live_bytes(Process& proces
     thread.sums.live_device = ordinal;
     thread.sums.window = 0;
   }
+  ++thread.sums.changes;
   thread.sums.live_delta += change;
   if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.sums.live_delta) + kHeldBack > thread.sums.window))
     flush_live_bytes(process);

@@ -12,9 +12,11 @@
 #include "interpose/base/process_names.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/dump/truncation_guard.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/process.h"
+#include "interpose/stacks/stack.h"
 
 namespace culprit {
 
@@ -25,7 +27,7 @@ using format::GpuQuestion;
 namespace {
 
 constexpr std::uint64_t kLongestNs = 1'000'000;  // a wait
-constexpr std::uint64_t kFreeNs = 5'000'000;     // the first waits, before the share
+constexpr std::uint64_t kFreeNs = 10'000'000;    // the first waits, before the share
 constexpr std::uint64_t kShare = 100;
 
 // The file of another version, or a shorter one, which would raise SIGBUS, is none.
@@ -59,7 +61,7 @@ void make_harmless(GpuAccount* account) {
     plausible = plausible && one.bytes < kMost;
     one.name[sizeof(one.name) - 1] = '\0';
   }
-  if (account->problem > GpuProblem::kTooMany || !plausible) account->problem = GpuProblem::kNoFigure;
+  if (account->problem > format::kLastGpuProblem || !plausible) account->problem = GpuProblem::kNoFigure;
 }
 
 }  // namespace
@@ -74,6 +76,7 @@ void GpuQuestions::open(Process& process) {
   copy_text(name + std::strlen(name), sizeof(format::kGpuQuestionsEnding), format::kGpuQuestionsEnding);
   file_ = map_file(name);
   if (file_ == nullptr) return;
+  guard_mapping(file_, sizeof(*file_));
   problem_ = GpuProblem::kNone;
   // NVML takes some 20 ms to start: about as long as the driver does.
   __atomic_store_n(&file_->wanted, 1U, __ATOMIC_RELEASE);
@@ -81,7 +84,9 @@ void GpuQuestions::open(Process& process) {
 }
 
 void GpuQuestions::close() {
-  if (file_ != nullptr) os.unmap(file_, sizeof(*file_));
+  if (file_ == nullptr) return;
+  guard_mapping(nullptr, 0);
+  os.unmap(file_, sizeof(*file_));
 }
 
 GpuProblem GpuQuestions::take_place(Process& process) {
@@ -119,7 +124,38 @@ GpuProblem GpuQuestions::wait(Process& process, std::uint32_t number) {
   return problem;
 }
 
-void GpuQuestions::ask(Process& process, std::uint8_t device, bool names, GpuAccount* account) {
+// The question with this number. `*account` receives the answer, or a problem.
+void GpuQuestions::take_answer(Process& process, std::uint32_t number, GpuAccount* account) {
+  account->problem = wait(process, number);
+  if (account->problem != GpuProblem::kNone) return;
+  state_ = 0;
+  std::memcpy(account, &place_->answer, sizeof(*account));
+  make_harmless(account);
+  if (account->problem == GpuProblem::kNoNvml) problem_ = account->problem;  // it stays so
+}
+
+void GpuQuestions::ask_in_place(Process& process, const format::DeviceRecord& device, For whom, std::uint64_t state,
+                                GpuAccount* account) {
+  const std::uint32_t last = __atomic_load_n(&place_->asked, __ATOMIC_RELAXED);
+  const bool same = state != 0 && state == state_ && (place_->names != 0 || whom == For::kCall) &&
+                    std::memcmp(place_->uuid, device.uuid, sizeof(place_->uuid)) == 0;
+  const bool overdue = __atomic_load_n(&place_->answered, __ATOMIC_ACQUIRE) != last;
+  if (overdue || same) {
+    account->problem = GpuProblem::kLate;
+    if (overdue && whom != For::kOnce) return;
+    take_answer(process, last, account);
+    if (same || account->problem == GpuProblem::kLate) return;
+  }
+  std::memcpy(place_->uuid, device.uuid, sizeof(place_->uuid));
+  place_->mig = (device.flags & format::kDeviceMig) != 0 ? 1 : 0;
+  place_->names = whom == For::kCall ? 0 : 1;
+  state_ = state;
+  store_release(&place_->asked, last + 1);
+  call(file_);
+  take_answer(process, last + 1, account);
+}
+
+void GpuQuestions::ask(Process& process, std::uint8_t device, For whom, std::uint64_t state, GpuAccount* account) {
   *account = {};
   account->problem = problem_;
   if (file_ == nullptr || problem_ != GpuProblem::kNone) return;
@@ -128,25 +164,12 @@ void GpuQuestions::ask(Process& process, std::uint8_t device, bool names, GpuAcc
   if (record == nullptr) return;
   account->problem = GpuProblem::kInCapture;
   if (has_captures(process) || busy_.exchange(1, std::memory_order_acquire) != 0) return;
-  account->problem = waited_ns_ > kFreeNs + now_ns(process) / kShare ? GpuProblem::kNoTime : take_place(process);
-  if (account->problem == GpuProblem::kNone) {
-    const std::uint32_t number = __atomic_load_n(&place_->asked, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&place_->answered, __ATOMIC_ACQUIRE) != number) {
-      account->problem = GpuProblem::kLate;
-    } else {
-      std::memcpy(place_->uuid, record->uuid, sizeof(place_->uuid));
-      place_->mig = (record->flags & format::kDeviceMig) != 0 ? 1 : 0;
-      place_->names = names ? 1 : 0;
-      store_release(&place_->asked, number + 1);
-      call(file_);
-      account->problem = wait(process, number + 1);
-      if (account->problem == GpuProblem::kNone) {
-        std::memcpy(account, &place_->answer, sizeof(*account));
-        make_harmless(account);
-        if (account->problem == GpuProblem::kNoNvml) problem_ = account->problem;  // it stays so
-      }
-    }
+  if (whom != For::kOnce && waited_ns_ > kFreeNs + now_ns(process) / kShare) {
+    account->problem = GpuProblem::kNoTime;
+  } else {
+    account->problem = is_in_signal_handler() ? GpuProblem::kInHandler : take_place(process);
   }
+  if (account->problem == GpuProblem::kNone) ask_in_place(process, *record, whom, state, account);
   busy_.store(0, std::memory_order_release);
 }
 

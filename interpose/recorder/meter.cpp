@@ -1,7 +1,9 @@
 #include "interpose/recorder/meter.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "interpose/base/hash.h"
 #include "interpose/driver/relaxed_capture.h"
 #include "interpose/format/live_memory.h"
 #include "interpose/recorder/current_stack.h"
@@ -88,23 +90,29 @@ void read_pools(Process& process, BalanceRecord* balance) {
   }
 }
 
+}  // namespace
+
 // The other threads' part in the live memory of a device.
-struct OtherThreads {
+struct Meter::OtherThreads {
   std::int64_t held_back;  // their changes that the device's sum does not contain yet (change_live_bytes())
+  std::uint64_t changes;   // that they made
   bool busy;               // one of them is in a hook that changes the live memory
 };
 
-OtherThreads look_at_other_threads(std::uint8_t device) {
+Meter::OtherThreads Meter::look_at_other_threads(std::uint8_t device) {
   OtherThreads others = {};
   for_each_known_thread([&](const ThreadState* thread) {
     if (thread == &thread_state) return;
     others.busy = others.busy || (__atomic_load_n(&thread->outermost_hook, __ATOMIC_ACQUIRE) != nullptr &&
                                   __atomic_load_n(&thread->hook_changes_memory, __ATOMIC_RELAXED));
+    others.changes += __atomic_load_n(&thread->sums.changes, __ATOMIC_RELAXED);
     if (__atomic_load_n(&thread->sums.live_device, __ATOMIC_RELAXED) == device)
       others.held_back += __atomic_load_n(&thread->sums.live_delta, __ATOMIC_RELAXED);
   });
   return others;
 }
+
+namespace {
 
 std::uint64_t live_sum(Process& process, std::uint8_t device) {
   const format::DeviceRecord* record = process.tables.contexts.known_device(device, process.dump);
@@ -189,35 +197,73 @@ bool Meter::needs_reading(Process& process, Measurement* measurement) {
          may_measure(measurement->budget, now_ns(process), true);
 }
 
-void Meter::ask(Process& process, std::uint8_t device, bool names, format::GpuAccount* account) {
-  process.gpu_questions.ask(process, device, names, account);
+void Meter::ask(Process& process, std::uint8_t device, GpuQuestions::For whom, std::uint64_t state,
+                format::GpuAccount* account) {
+  process.gpu_questions.ask(process, device, whom, state, account);
   if (account->problem != format::GpuProblem::kNone && account->problem != format::GpuProblem::kNoFigure) return;
   const bool shared = account->others != 0;
   __atomic_store_n(&shared_[device], shared, __ATOMIC_RELAXED);
   if (shared) __atomic_fetch_add(&seen_others_[device], 1, __ATOMIC_RELAXED);
 }
 
-// cuMemGetInfo's difference is this process's only while no other one uses the device.
-Meter::Growth Meter::between(const Measurement& measurement, const Reading& before, const Reading& after) {
+OwnFigures::Figure Meter::figure_of(const Reading& reading) {
+  return {static_cast<std::int64_t>(reading.own - reading.live), reading.mark};
+}
+
+// With the lock of `together_`, as all that concerns its figures.
+void Meter::note_settled(Process& process, std::uint8_t device, const OwnFigures::Settled& settled) {
+  CUcontext context = std::exchange(together_[device].unsettled_context, nullptr);
+  if (settled.doubtful) __atomic_fetch_or(&unproven_[device], settled.kinds, __ATOMIC_RELAXED);
+  if (!settled.known) return;
+  __atomic_fetch_sub(&not_attributed_[device], settled.not_given, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&taken_[device][static_cast<std::size_t>(settled.what)], settled.bytes, __ATOMIC_RELAXED);
+  if (context == nullptr) return;
+  const std::int64_t bytes = together_[device].context_bytes + settled.bytes;
+  if (bytes > 0)
+    process.tables.contexts.set_bytes(context, static_cast<std::uint64_t>(bytes), format::kContextMeasured,
+                                      process.dump);
+}
+
+// cuMemGetInfo's difference is this process's only while no other one uses the device. With the lock of `together_`.
+Meter::Growth Meter::between(Process& process, const Measurement& measurement, const Reading& after) {
   constexpr std::int64_t kLowest = -(4 << 20);
   const std::uint8_t device = measurement.device;
+  Together& together = together_[device];
+  OwnFigures& figures = together.figures;
+  const Reading& before = together.before;
+  const std::uint16_t kind = bit_of(measurement.what);
   const auto live = static_cast<std::int64_t>(after.live - before.live);
-  if (before.own_known && after.own_known)
-    return {static_cast<std::int64_t>(after.own - before.own) - live, true, true};
-  if (!__atomic_load_n(&shared_[device], __ATOMIC_RELAXED)) {
-    const std::int64_t grown = static_cast<std::int64_t>(after.used - before.used) - live;
-    if (grown >= kLowest || gives_back(measurement.what)) return {grown, true, false};
+  const std::int64_t by_device = static_cast<std::int64_t>(after.used - before.used) - live;
+  bool alone = !__atomic_load_n(&shared_[device], __ATOMIC_RELAXED);
+  if (alone && by_device < kLowest && !gives_back(measurement.what)) {
     // The call cannot have done that.
     __atomic_fetch_add(&seen_others_[device], 1, __ATOMIC_RELAXED);
+    alone = false;
   }
-  __atomic_fetch_add(&not_attributed_[device], 1, __ATOMIC_RELAXED);
-  return {0, false, false};
+  const bool comparable = after.own_known && (before.own_known || figures.is_known(after.mark));
+  if (!comparable || (figures.has_unsettled() && !alone)) {
+    figures.add_unsettled(kind, together.calls, alone, by_device);
+    if (!alone) __atomic_fetch_add(&not_attributed_[device], together.calls, __ATOMIC_RELAXED);
+    if (after.own_known) note_settled(process, device, figures.settle(figure_of(after), 0));
+    return {by_device, alone, true};  // OwnFigures keeps in mind that no figure proves it
+  }
+  if (figures.has_unsettled()) {
+    note_settled(process, device, figures.settle(figure_of(after), by_device));
+    return {by_device, true, true};
+  }
+  const std::int64_t own = before.own_known ? static_cast<std::int64_t>(after.own - before.own) - live
+                                            : figures.growth_until(figure_of(after));
+  figures.settle(figure_of(after), 0);
+  // More by one of them: a neighbour that has come and gone, or what the process got in between, and not in this call.
+  return {before.own_known || !alone ? own : std::min(own, by_device), true, true};
 }
 
 // `context`: to read in; nullptr: the current one. Returns false if there is no reading, or if other threads were
 // inside hooks at each attempt: the driver's figure then contains changes that no record shows yet.
-bool Meter::read(Process& process, const Measurement& measurement, CUcontext context, Reading* result) {
+bool Meter::read(Process& process, const Measurement& measurement, CUcontext context, At at, Reading* result) {
   const std::uint8_t device = measurement.device;
+  const bool once = at == At::kFirstContext || at == At::kProcessEnd;
+  const auto whom = once ? GpuQuestions::For::kOnce : GpuQuestions::For::kCall;
   const std::uint64_t start = now_ns(process);
   flush_live_bytes(process);
   format::MemoryReading reading = {};
@@ -240,7 +286,12 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
       if (apart && !read_graph_reserved(device, &of_graphs_before)) break;
       if (!read_memory(start, &reading)) break;
       account.problem = format::GpuProblem::kNoTime;
-      if (i < kMostQuestions) ask(process, device, false, &account);
+      result->mark = mark(before, device);
+      std::uint64_t state = 0;
+      if (i < kMostQuestions && wants_figure(device, at, result->mark, &state))
+        ask(process, device, whom, state, &account);
+      for (int k = 1; once && k < kMostQuestions && account.problem == format::GpuProblem::kLate; ++k)
+        ask(process, device, whom, state, &account);
       if (apart && !read_graph_reserved(device, &of_graphs)) break;
       const OtherThreads after = look_at_other_threads(device);
       result->live = sum + static_cast<std::uint64_t>(before.held_back - graph_live + charged);
@@ -255,6 +306,40 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
   return done;
 }
 
+// Anything that changes the process's bytes, and is no measured call.
+std::uint64_t Meter::mark(const OtherThreads& others, std::uint8_t device) {
+  constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
+  // The reserves of other pools are not read.
+  if (other_pools_.load(std::memory_order_relaxed)) return marks_.fetch_add(1, std::memory_order_relaxed);
+  std::uint64_t reserved = 0, used = 0;
+  CUmemoryPool pool = nullptr;
+  if (driver().cuDeviceGetDefaultMemPool(&pool, device) == CUDA_SUCCESS && pool != nullptr)
+    read_pool(pool, &reserved, &used);
+  const std::uint64_t changes =
+      others.changes + thread_state.sums.changes + graph_changes_.load(std::memory_order_relaxed);
+  return (changes * kMix + reserved) * kMix;
+}
+
+// A question takes as long as the shorter ones of the measured calls.
+// `*state`: GpuQuestions::ask().
+bool Meter::wants_figure(std::uint8_t device, At at, std::uint64_t mark, std::uint64_t* state) {
+  Together& together = together_[device];
+  SpinGuard guard(together.lock);
+  // That of the end of a call is the one of the next one's begin, which close() makes.
+  const std::uint32_t changes = together.changes + (at == At::kEnd ? 1 : 0);
+  *state = quick_hash(mark + device) ^ (std::uint64_t{changes} + 1);
+  switch (at) {
+    case At::kBegin:
+      return together.open == 0 && (!together.figures.is_known(mark) || together.figures.has_unsettled());
+    case At::kEnd:
+      return together.open <= 1;
+    case At::kFirstContext:
+    case At::kProcessEnd:
+      break;
+  }
+  return true;
+}
+
 // Other threads' measurements may begin or end between a reading and the lock. One that decides about the sum is then
 // repeated: an old one would count their memory twice, or not at all.
 void Meter::open(Process& process, Measurement* measurement, CUcontext context) {
@@ -263,7 +348,7 @@ void Meter::open(Process& process, Measurement* measurement, CUcontext context) 
   for (int i = 0; i < kMostAttempts; ++i) {
     const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
     Reading reading = {};
-    const bool done = read(process, *measurement, context, &reading);
+    const bool done = read(process, *measurement, context, At::kBegin, &reading);
     const std::uint64_t now = now_ns(process);
     SpinGuard guard(together.lock);
     // `now` is older than the lock: another thread may have begun after it.
@@ -271,20 +356,26 @@ void Meter::open(Process& process, Measurement* measurement, CUcontext context) 
     if (together.open == 0) {
       if (!done) break;
       if (together.changes != changes) continue;
+      if (reading.own_known) note_settled(process, measurement->device, together.figures.settle(figure_of(reading), 0));
       together.calls = 0;
-      together.what = measurement->what;
-      together.mixed = false;
+      together.kinds = 0;
       together.began_ns = now;
       together.before = reading;
     }
     ++together.open;
     ++together.calls;
-    together.mixed = together.mixed || together.what != measurement->what;
+    together.kinds |= bit_of(measurement->what);
     __atomic_store_n(&together.changes, together.changes + 1, __ATOMIC_RELEASE);
     measurement->begun = true;
     return;
   }
-  __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
+  note_unmeasured(measurement->device, measurement->what);
+}
+
+void Meter::note_unmeasured(std::uint8_t device, DriverMemory what) {
+  __atomic_fetch_add(&unmeasured_[device], 1, __ATOMIC_RELAXED);
+  SpinGuard guard(together_[device].lock);
+  together_[device].figures.add_unsettled(bit_of(what), 0, false, 0);
 }
 
 Meter::Growth Meter::close(Process& process, const Measurement& measurement, CUcontext context) {
@@ -293,7 +384,7 @@ Meter::Growth Meter::close(Process& process, const Measurement& measurement, CUc
   for (int i = 1;; ++i) {
     const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
     Reading reading = {};
-    bool done = read(process, measurement, context, &reading);
+    bool done = read(process, measurement, context, At::kEnd, &reading);
     SpinGuard guard(together.lock);
     if (together.open == 1 && together.changes != changes) {
       if (done && i < kMostAttempts) continue;
@@ -303,9 +394,12 @@ Meter::Growth Meter::close(Process& process, const Measurement& measurement, CUc
     __atomic_store_n(&together.changes, together.changes + 1, __ATOMIC_RELEASE);
     if (--together.open != 0) return kNotKnown;
     const std::uint32_t calls = together.calls;
-    const bool measured = done && !together.mixed;
-    const Growth growth = measured ? between(measurement, together.before, reading) : kNotKnown;
-    if (!measured) __atomic_fetch_add(&unmeasured_[measurement.device], calls, __ATOMIC_RELAXED);
+    const bool measured = done && (together.kinds & (together.kinds - 1)) == 0;
+    const Growth growth = measured ? between(process, measurement, reading) : kNotKnown;
+    if (!measured) {
+      __atomic_fetch_add(&unmeasured_[measurement.device], calls, __ATOMIC_RELAXED);
+      together.figures.add_unsettled(together.kinds, 0, false, 0);
+    }
     if (calls == 1) return growth;
     in_common_[measurement.device] += calls;
     if (growth.known) add(measurement.device, measurement.what, growth);
@@ -315,9 +409,7 @@ Meter::Growth Meter::close(Process& process, const Measurement& measurement, CUc
 
 void Meter::add(std::uint8_t device, DriverMemory what, const Growth& growth) {
   __atomic_fetch_add(&taken_[device][static_cast<std::size_t>(what)], growth.bytes, __ATOMIC_RELAXED);
-  if (growth.proven || growth.bytes == 0) return;
-  __atomic_fetch_or(&unproven_[device], static_cast<std::uint16_t>(1U << static_cast<unsigned>(what)),
-                    __ATOMIC_RELAXED);
+  if (!growth.proven && growth.bytes != 0) __atomic_fetch_or(&unproven_[device], bit_of(what), __ATOMIC_RELAXED);
 }
 
 void Meter::note(Process& process, const Measurement& measurement, std::uint32_t context, const Growth& growth) {
@@ -339,10 +431,8 @@ void Meter::begin(Process& process, Measurement* measurement) {
   measurement->device = current_place(process).device;
   if (measurement->device >= ContextTable::kMostDevices) return;
   if (is_work(measurement->what)) process.device_use.note_made(process, measurement->device);
-  if (!may_measure(measurement->budget, now_ns(process), false)) {
-    __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
-    return;
-  }
+  if (!may_measure(measurement->budget, now_ns(process), false))
+    return note_unmeasured(measurement->device, measurement->what);
   open(process, measurement, nullptr);
   if (measurement->begun && has_kernels(measurement->what)) {
     const RelaxedCapture relaxed;
@@ -353,14 +443,17 @@ void Meter::begin(Process& process, Measurement* measurement) {
 std::int64_t Meter::finish(Process& process, const Measurement& measurement) {
   const Growth growth = close(process, measurement, nullptr);
   const std::int64_t grown = growth.bytes;
-  if (!growth.known || grown == 0) return 0;
+  if (growth.known && grown == 0) return 0;
   const std::uint32_t context = current_place(process).context;
-  const std::int64_t for_local = local_memory(measurement, grown);
+  const std::int64_t for_local = local_memory(measurement, growth.known ? grown : INT64_MAX);
   if (for_local != 0) {
     Measurement local = measurement;
     local.what = DriverMemory::kLocalMemory;
     note(process, local, context, {for_local, true, growth.proven});
+    SpinGuard guard(together_[measurement.device].lock);
+    together_[measurement.device].figures.add_given(bit_of(local.what), growth.known ? 0 : for_local);
   }
+  if (!growth.known) return 0;
   if (grown != for_local) note(process, measurement, context, {grown - for_local, true, growth.proven});
   return grown - for_local;
 }
@@ -394,10 +487,20 @@ void Meter::finish_context(Process& process, const Measurement& measurement, CUc
   std::uint16_t flags = format::kContextMeasured;
   if (measurement.first) {
     Reading reading = {};
-    if (made == nullptr || !read(process, measurement, made, &reading)) return;
+    if (made == nullptr || !read(process, measurement, made, At::kFirstContext, &reading)) return;
     const std::uint64_t all = reading.own_known ? reading.own : reading.used;
-    growth = {static_cast<std::int64_t>(all - reading.live), true, reading.own_known};
+    growth = {static_cast<std::int64_t>(all - reading.live), true, true};
     if (!reading.own_known) flags = format::kContextFirst;
+    Together& together = together_[measurement.device];
+    SpinGuard guard(together.lock);
+    together.figures.begin_at_nothing(reading.mark);
+    if (reading.own_known) {
+      together.figures.settle(figure_of(reading), growth.bytes);
+    } else {
+      together.figures.add_unsettled(bit_of(DriverMemory::kContexts), 1, true, growth.bytes);
+      together.unsettled_context = made;
+      together.context_bytes = growth.bytes;
+    }
   } else {
     growth = close(process, measurement, made);
   }
@@ -416,9 +519,30 @@ void Meter::note_context_ended(Process& process, std::uint32_t context) {
     device = bill.device;
     add(device, bill.what, {-bill.bytes, true, true});
   });
+  if (device < ContextTable::kMostDevices) {
+    SpinGuard guard(together_[device].lock);
+    note_settled(process, device, together_[device].figures.forget());
+  }
   if (device >= ContextTable::kMostDevices || process.tables.contexts.any_context_on(device) != nullptr) return;
   for (std::int64_t& taken : taken_[device]) __atomic_store_n(&taken, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&unproven_[device], 0, __ATOMIC_RELAXED);
+}
+
+// Calls that had no figure of their own get the one of the balance.
+CULPRIT_COLD void Meter::settle(Process& process, std::uint8_t device, At at) {
+  Together& together = together_[device];
+  {
+    SpinGuard guard(together.lock);
+    if (!together.figures.has_unsettled() || together.open != 0) return;
+  }
+  Measurement measurement = {};
+  measurement.device = device;
+  Reading reading = {};
+  const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
+  if (!read(process, measurement, nullptr, at, &reading) || !reading.own_known) return;
+  SpinGuard guard(together.lock);
+  if (together.open == 0 && together.changes == changes)
+    note_settled(process, device, together.figures.settle(figure_of(reading), 0));
 }
 
 // The account of the moment of the balance. A neighbour may take or give back memory between the two readings: they
@@ -429,14 +553,22 @@ CULPRIT_COLD void Meter::take_share(Process& process, BalanceRecord* balance) {
   share.moment = balance->moment;
   share.device = device;
   share.time_ns = balance->time_ns;
+  const bool ends = balance->moment == format::Moment::kExit;
+  std::uint64_t state = 1;  // the next one where the neighbours' bytes have changed since the answer
   for (int i = 0; i < kMostQuestions; ++i) {
-    ask(process, device, true, &share.account);
+    ask(process, device, ends ? GpuQuestions::For::kOnce : GpuQuestions::For::kBalance, state, &share.account);
     format::MemoryReading after;
+    if (ends && share.account.problem == format::GpuProblem::kLate) continue;
     if (share.account.problem != format::GpuProblem::kNone || !read_memory(balance->time_ns, &after)) break;
     if (after.free_bytes == balance->free_bytes) break;
     balance->free_bytes = after.free_bytes;
+    ++state;
   }
   share.unproven = __atomic_load_n(&unproven_[device], __ATOMIC_RELAXED);
+  {
+    SpinGuard guard(together_[device].lock);
+    share.unproven |= together_[device].figures.given_kinds();
+  }
   share.not_attributed = __atomic_load_n(&not_attributed_[device], __ATOMIC_RELAXED);
   share.seen_others = __atomic_load_n(&seen_others_[device], __ATOMIC_RELAXED);
   SpinGuard guard(balance_lock_);
@@ -464,6 +596,8 @@ void Meter::take_balance(Process& process, std::uint8_t device, format::Moment m
   balance.time_ns = now;
   balance.free_bytes = reading.free_bytes;
   balance.total_bytes = reading.total_bytes;
+  if (moment != format::Moment::kPeak)
+    settle(process, device, moment == format::Moment::kExit ? At::kProcessEnd : At::kEnd);
   take_share(process, &balance);
   add_up_live(process, &balance);
   balance.flags |= format::kBalanceExecutables;

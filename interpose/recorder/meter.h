@@ -15,7 +15,9 @@
 #include "interpose/driver/api.h"
 #include "interpose/dump/contexts.h"
 #include "interpose/format/dump_format.h"
+#include "interpose/recorder/gpu_questions.h"
 #include "interpose/recorder/look_ups.h"
+#include "interpose/recorder/own_figures.h"
 #include "interpose/recorder/stream_use.h"
 
 namespace culprit {
@@ -71,6 +73,8 @@ class Meter {
     if (CULPRIT_UNLIKELY(graphs_allocate_.load(std::memory_order_relaxed)))
       graph_changes_.fetch_add(1, std::memory_order_release);
   }
+  // The program made a pool, or got one of another process.
+  void note_pool() { other_pools_.store(true, std::memory_order_relaxed); }
   // Graph memory became live, or was freed; called where DeviceRecord::live_bytes changes, too.
   void change_graph_live(std::uint8_t device, std::int64_t change) {
     if (device >= ContextTable::kMostDevices) return;
@@ -98,13 +102,14 @@ class Meter {
     std::uint64_t used;
     std::uint64_t own;
     std::uint64_t live;
+    std::uint64_t mark;  // OwnFigures
     bool own_known;
   };
   // How much a call took.
   struct Growth {
     std::int64_t bytes;
     bool known;
-    bool proven;  // by figures of this process alone
+    bool proven;  // by figures of this process alone, or OwnFigures has it among the calls without one
   };
 
   // Measured calls of several threads at the same time: which of them took what is not known, their sum is.
@@ -113,17 +118,29 @@ class Meter {
     std::uint32_t open;     // calls that are under way
     std::uint32_t calls;    // since it was 0
     std::uint32_t changes;  // of `open`
-    format::DriverMemory what;
-    bool mixed;  // calls of different sorts
+    std::uint16_t kinds;    // of the calls: a bit for each DriverMemory
     std::uint64_t began_ns;
     Reading before;  // when the first of them began
+    OwnFigures figures;
+    CUcontext unsettled_context;  // the first one, while it is among the calls without a figure ...
+    std::int64_t context_bytes;   // ... and what it was given
   };
+  enum class At : std::uint8_t { kBegin, kEnd, kFirstContext, kProcessEnd };  // begin and end of a call
+  struct OtherThreads;
 
   // `repeated`: it teaches nothing new, and the time that the first readings have is not for it.
   bool may_measure(Budget budget, std::uint64_t now, bool repeated) const;
-  bool read(Process& process, const Measurement& measurement, CUcontext context, Reading* reading);
-  void ask(Process& process, std::uint8_t device, bool names, format::GpuAccount* account);
-  Growth between(const Measurement& measurement, const Reading& before, const Reading& after);
+  bool read(Process& process, const Measurement& measurement, CUcontext context, At at, Reading* reading);
+  void ask(Process& process, std::uint8_t device, GpuQuestions::For whom, std::uint64_t state,
+           format::GpuAccount* account);
+  static OtherThreads look_at_other_threads(std::uint8_t device);
+  std::uint64_t mark(const OtherThreads& others, std::uint8_t device);
+  bool wants_figure(std::uint8_t device, At at, std::uint64_t mark, std::uint64_t* state);
+  static OwnFigures::Figure figure_of(const Reading& reading);
+  void note_settled(Process& process, std::uint8_t device, const OwnFigures::Settled& settled);
+  void note_unmeasured(std::uint8_t device, format::DriverMemory what);
+  void settle(Process& process, std::uint8_t device, At at);
+  Growth between(Process& process, const Measurement& measurement, const Reading& after);
   void take_share(Process& process, BalanceRecord* balance);
   void open(Process& process, Measurement* measurement, CUcontext context);
   Growth close(Process& process, const Measurement& measurement, CUcontext context);
@@ -134,6 +151,8 @@ class Meter {
   std::atomic<bool> graphs_allocate_;
   std::int64_t graph_live_[ContextTable::kMostDevices];
   std::atomic<std::uint32_t> graph_changes_;  // calls of note_graph_changed()
+  std::atomic<bool> other_pools_;
+  std::atomic<std::uint64_t> marks_;  // where each figure has another mark
   LookUps look_ups_;
   StreamUse streams_;
   Together together_[ContextTable::kMostDevices];

@@ -21,7 +21,9 @@ void PoolPlaces::set(CUmemoryPool pool, int device) {
 
 void note_pool_device(CUmemoryPool pool, int device) {
   Process* process = process_if_recording();
-  if (process != nullptr) process->pool_places.set(pool, device < 0 ? PoolPlaces::kNone : device);
+  if (process == nullptr) return;
+  process->meter.note_pool();
+  process->pool_places.set(pool, device < 0 ? PoolPlaces::kNone : device);
 }
 
 int ask_pool_device(CUmemoryPool pool, CUdeviceptr memory) {

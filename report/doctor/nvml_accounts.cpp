@@ -1,6 +1,7 @@
 #include "report/doctor/nvml_accounts.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 
@@ -12,7 +13,8 @@ namespace {
 using format::GpuAccount;
 using format::GpuProblem;
 
-constexpr unsigned kUuidBytes = 96;    // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+constexpr unsigned kUuidBytes = 96;  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+constexpr std::chrono::milliseconds kOthersAge{250};
 constexpr unsigned kMostHandles = 64;  // GPUs of a machine, and instances of a GPU
 
 }  // namespace
@@ -20,7 +22,7 @@ constexpr unsigned kMostHandles = 64;  // GPUs of a machine, and instances of a 
 void NvmlAccounts::add(nvmlDevice_t handle) {
   char uuid[kUuidBytes] = {};
   if (library_->call("nvmlDeviceGetUUID", handle, static_cast<char*>(uuid), kUuidBytes) != nvml::kSuccess) return;
-  devices_.push_back({std::string(uuid, ::strnlen(uuid, sizeof(uuid))), handle});
+  devices_.push_back({std::string(uuid, ::strnlen(uuid, sizeof(uuid))), handle, {}, {}});
 }
 
 void NvmlAccounts::add_instances(nvmlDevice_t gpu) {
@@ -51,6 +53,16 @@ void NvmlAccounts::start() {
   usable_ = true;
 }
 
+bool NvmlAccounts::add_users(const Device& device, GpuUse use, std::map<std::uint32_t, std::uint64_t>* users) {
+  std::vector<nvmlProcessInfo_v2_t> found;
+  if (lists_->read(device.handle, use, &found) != nvml::kSuccess) return false;
+  for (const nvmlProcessInfo_v2_t& one : found) {
+    std::uint64_t& bytes = (*users)[one.pid];
+    bytes = std::max<std::uint64_t>(bytes, one.usedGpuMemory);  // kBytesNotAvailable is the largest
+  }
+  return true;
+}
+
 GpuAccount NvmlAccounts::account(const std::string& uuid, std::uint32_t pid, bool names) {
   start();
   GpuAccount account = {};
@@ -60,16 +72,21 @@ GpuAccount NvmlAccounts::account(const std::string& uuid, std::uint32_t pid, boo
   const auto device =
       std::find_if(devices_.begin(), devices_.end(), [&](const Device& one) { return one.uuid == uuid; });
   if (device == devices_.end()) return account;
+  account.problem = GpuProblem::kNoList;
   // A process that both draws and computes is in two lists with the same bytes.
   std::map<std::uint32_t, std::uint64_t> users;
-  for (const GpuUse use : NvmlProcessLists::kUses) {
-    std::vector<nvmlProcessInfo_v2_t> found;
-    account.problem = GpuProblem::kNoList;
-    if (lists_->read(device->handle, use, &found) != nvml::kSuccess && use == GpuUse::kCompute) return account;
-    for (const nvmlProcessInfo_v2_t& one : found) {
-      std::uint64_t& bytes = users[one.pid];
-      bytes = std::max<std::uint64_t>(bytes, one.usedGpuMemory);  // kBytesNotAvailable is the largest
+  if (!add_users(*device, GpuUse::kCompute, &users)) return account;
+  // Those that only draw, or are clients of MPS, come and go seldom, and each list takes as long as a short call.
+  const auto now = std::chrono::steady_clock::now();
+  if (names || users.count(pid) == 0 || now > device->others_read + kOthersAge) {
+    device->others.clear();
+    for (const GpuUse use : NvmlProcessLists::kUses) {
+      if (use != GpuUse::kCompute) add_users(*device, use, &device->others);
     }
+    device->others_read = now;
+  }
+  for (const auto& [other, bytes] : device->others) {
+    if (other != pid || users.count(pid) == 0) users[other] = std::max(users[other], bytes);
   }
   const auto own = users.find(pid);
   account.problem = GpuProblem::kNone;

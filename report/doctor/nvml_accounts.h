@@ -2,7 +2,9 @@
 // takes some 20 us.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,16 +23,20 @@ class NvmlAccounts {
   // Starts NVML; takes some 20 ms the first time.
   void start();
 
-  // `pid`: as this process sees the one that asks. `uuid`: "GPU-..." or "MIG-...".
+  // `pid`: as this process sees the one that asks. `uuid`: "GPU-..." or "MIG-...". `names`: those of the largest
+  // others, and all lists are read now.
   format::GpuAccount account(const std::string& uuid, std::uint32_t pid, bool names);
 
  private:
   struct Device {
     std::string uuid;
     nvmlDevice_t handle = nullptr;
+    std::map<std::uint32_t, std::uint64_t> others;      // by pid, of the lists besides that of compute processes ...
+    std::chrono::steady_clock::time_point others_read;  // ... as they were then
   };
   void add(nvmlDevice_t handle);
   void add_instances(nvmlDevice_t gpu);
+  bool add_users(const Device& device, GpuUse use, std::map<std::uint32_t, std::uint64_t>* users);
 
   const std::string path_;
   const std::string proc_;

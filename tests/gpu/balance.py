@@ -5,117 +5,25 @@ Each workload runs once under the library. The row of a failed one has the whole
 driver take memory; with --verbose stderr gets them for each.
 """
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import traceback
 from pathlib import Path
 
-from preloaded import FAIL, HERE, PASS, SKIP, finish, installed, row, run
+from balance_workloads import MODES, workloads
+from preloaded import FAIL, PASS, SKIP, finish, installed, row, run
 
 MIB = 1 << 20
 LEAST = 16 * MIB
 VERBOSE = "--verbose" in sys.argv
 
-DRIVER = """
-import ctypes
-from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
-cuda = ctypes.CDLL("libcuda.so.1")
-def call(name, *arguments):
-    status = getattr(cuda, name)(*arguments)
-    assert status == 0, (name, status)
-call("cuInit", 0)
-first, second, memory = c_void_p(), c_void_p(), c_uint64()
-call("cuDevicePrimaryCtxRetain", byref(first), 0)
-call("cuCtxSetCurrent", first)
-call("cuMemAlloc_v2", byref(memory), c_size_t(50 << 20))
-call("cuCtxCreate_v2", byref(second), 0, 0)
-call("cuMemAlloc_v2", byref(memory), c_size_t(7 << 20))
-call("cuCtxSetLimit", 0, c_size_t(8192))
-call("cuMemsetD8_v2", memory, 1, c_size_t(7 << 20))
-call("cuCtxSynchronize")
-streams = [c_void_p() for _ in range(60)]
-for stream in streams: call("cuStreamCreate", byref(stream), 1)
-"""
-
-# name: (package, script)
-SCRIPTS = {
-    "driver API, two contexts": (None, DRIVER),
-    "PyTorch, matrix product": ("torch", """
-import torch
-a = torch.rand(4096, 4096, device="cuda")
-for _ in range(3): b = a @ a
-torch.cuda.synchronize()
-"""),
-    "PyTorch, training step, cuDNN": ("torch", """
-import torch
-model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3), torch.nn.ReLU(), torch.nn.Conv2d(64, 64, 3)).cuda()
-for _ in range(3): model(torch.rand(16, 3, 128, 128, device="cuda")).sum().backward()
-torch.cuda.synchronize()
-"""),
-    "PyTorch, CUDA graphs": ("torch", """
-import torch
-a = torch.rand(1024, 1024, device="cuda")
-side = torch.cuda.Stream()
-with torch.cuda.stream(side):
-    for _ in range(3): b = a @ a
-torch.cuda.current_stream().wait_stream(side)
-graphs = []
-for _ in range(4):
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph): c = (a @ a).relu()
-    graph.replay()
-    graphs.append(graph)
-torch.cuda.synchronize()
-"""),
-    "PyTorch, torch.compile": ("triton", """
-import torch
-@torch.compile
-def f(x): return (x.sin() * 2 + x.cos()).sum(1)
-f(torch.rand(1024, 1024, device="cuda"))
-torch.cuda.synchronize()
-"""),
-    "CuPy": ("cupy", """
-import cupy
-a = cupy.random.rand(2000, 2000)
-b = (a @ a).sum()
-cupy.cuda.runtime.deviceSynchronize()
-"""),
-    "Numba": ("numba", """
-import numpy
-from numba import cuda
-streams = [cuda.stream() for _ in range(20)]
-kept = [cuda.to_device(numpy.ones(1 << 20)) for _ in range(4)]
-cuda.synchronize()
-"""),
-    "JAX": ("jax", """
-import jax, jax.numpy as np
-x = np.ones((2000, 2000))
-(x @ x).block_until_ready()
-"""),
-}
 NCCL = """
 import torch
 parts = [torch.rand(1 << 22, device=f"cuda:{gpu}") for gpu in range(2)]
 for _ in range(3): torch.cuda.nccl.all_reduce(parts)
 for gpu in range(2): torch.cuda.synchronize(gpu)
 """
-# The pool that JAX takes at its start would hide all other figures.
-ENVIRONMENT = {"JAX": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}}
-
-MODES = {
-    "plain": "cudart",
-    "stack": "cudart, stack limit of 32 KiB",
-    "local": "cudart, kernel with 16 KiB of local memory",
-    "device": "cudart, printf and malloc in kernels",
-    "graphs": "cudart, graphs that leak",
-    "graph-local": "cudart, local memory of a kernel in a graph",
-    "graph-memory": "cudart, memory that graphs allocate",
-    "pools": "cudart, pools",
-    "host-pool": "cudart, a pool on the host",
-    "small": "cudart, small allocations and streams",
-}
 # Their largest item: local memory, wherever the driver takes it.
 LOCAL = {MODES["stack"], MODES["local"], MODES["graph-local"]}
 
@@ -199,41 +107,10 @@ def check_nccl(path):
     check_safely(name, [sys.executable, path], gpus=2)
 
 
-def compile_programs(folder):
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    if not os.path.exists(nvcc):
-        return None
-    for name, options in (("small", []), ("big", ["-DBIG_ARRAY"])):
-        result = subprocess.run([nvcc, "-arch=native", "-cudart", "shared", "-g", *options, "-o", f"{folder}/{name}",
-                                 str(HERE / "balance.cu")], capture_output=True, text=True, timeout=300)
-        if result.returncode != 0:
-            return result.stderr
-    return ""
-
-
 def main():
     with tempfile.TemporaryDirectory(prefix="culprit-balance-") as folder:
-        try:
-            problem = compile_programs(folder)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            problem = str(error)
-        if problem is None:
-            row(SKIP, "balance: cudart", "nvcc is not there")
-        elif problem:
-            row(FAIL, "balance: cudart", f"nvcc: {problem[-400:]}")
-        else:
-            for mode, name in MODES.items():
-                check_safely(name, [f"{folder}/small", mode])
-            array = "cudart, 64 MiB of __device__ memory"
-            check_safely(array, [f"{folder}/big", "plain"])
-            check_safely(f"{array}, eager", [f"{folder}/big", "plain"], CUDA_MODULE_LOADING="EAGER")
-        for name, (package, script) in SCRIPTS.items():
-            if package and not installed(package):
-                row(SKIP, f"balance: {name}", f"{package} is not there")
-                continue
-            path = Path(folder) / "workload.py"
-            path.write_text(script)
-            check_safely(name, [sys.executable, path], **ENVIRONMENT.get(name, {}))
+        for name, command, environment in workloads("balance", folder):
+            check_safely(name, command, **environment)
         check_nccl(Path(folder) / "workload.py")
     finish()
 

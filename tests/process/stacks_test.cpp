@@ -126,7 +126,7 @@ TEST_CASE("a stripped program is advised to keep its debug information", "[stack
   CHECK(advice("leak_one", {}).empty());
 }
 
-// Ten million captures take minutes: run with [storm] by hand and on the GPU machine.
+// Ten million captures take minutes: run with [storm] by hand.
 TEST_CASE("remembered stacks stay right for ten million captures", "[.storm]") {
   check_storm("100000", "16", "4096", 10000000);
 }

@@ -394,6 +394,11 @@ int main(int count, char** words) {
     CHECKED(cudaFree(allocate(5 << 20)));
     return 0;
   }
+  if (mode == "in a handler") {
+    signal(SIGUSR1, [](int) { CHECKED(cudaFree(nullptr)); });
+    raise(SIGUSR1);
+    return 0;
+  }
   allocate((3 << 20) + 1);
   if (mode == "all") {
     for (int i = 0; i < 10; ++i) allocate(1000);
@@ -405,6 +410,8 @@ int main(int count, char** words) {
     instantiate(1000);
     CHECKED(cuGraphExecDestroy(instantiate(500)));
     instantiate(200);  // in the memory of the one that was destroyed
+  } else if (mode == "some streams") {
+    make_streams();
   } else if (mode == "streams") {
     count_readings();
     for (int i = 0; i < 20000; ++i) use_stream();

@@ -1,12 +1,17 @@
 // A libnvidia-ml.so.1 without a GPU: answers what the file that CULPRIT_FAKE_NVML names says, one fact a line.
 //
+// clang-format off
 //   init CODE                           what nvmlInit_v2 returns
 //   hang                                nvmlInit_v2 does not return for a minute
 //   crash                               nvmlInit_v2 aborts
-//   driver VERSION                      535.54.03 fills in larger structs in the third version of the lists, as it
-//   really does cuda NUMBER                         13000: CUDA 13.0 gpu [KEY=VALUE]...                  begins a GPU;
-//   values are numbers, `name` and `uuid` are words mig [KEY=VALUE]...                  a MIG device of that GPU: gi ci
-//   uuid name total reserved free process compute|graphics|mps PID BYTES|-     of the GPU or MIG device above
+//   late MICROSECONDS NUMBER            each NUMBERth list of compute processes takes so long
+//   driver VERSION                      535.54.03 fills in larger structs in the third version of the lists, as the
+//                                       driver of that version does
+//   cuda NUMBER                         13000: CUDA 13.0
+//   gpu [KEY=VALUE]...                  begins a GPU; values are numbers, `name` and `uuid` are words
+//   mig [KEY=VALUE]...                  a MIG device of that GPU: gi ci uuid name total reserved free
+//   process compute|graphics|mps PID BYTES|-     of the GPU or MIG device above
+// clang-format on
 //
 // With SIMCUDA_NEIGHBOURS the processes of simulated drivers are in the list of the GPU, too
 // (tests/simcuda/neighbours.h).
@@ -54,6 +59,8 @@ struct Machine {
   nvmlReturn_t init = kSuccess;
   std::string driver;
   int cuda = 0;
+  unsigned late_microseconds = 0;
+  unsigned late_number = 1;
   std::deque<nvmlDevice_st> gpus;
 };
 Machine machine;
@@ -70,6 +77,7 @@ void read_machine() {
     if (what == "init") words >> machine.init;
     if (what == "hang") std::this_thread::sleep_for(std::chrono::minutes(1));
     if (what == "crash") std::abort();
+    if (what == "late") words >> machine.late_microseconds >> machine.late_number;
     if (what == "driver") words >> machine.driver;
     if (what == "cuda") words >> machine.cuda;
     if (what == "gpu" || what == "mig") {
@@ -130,7 +138,12 @@ void add_simulated(nvmlDevice_t device, std::vector<nvmlProcessInfo_v2_t>* found
 nvmlReturn_t list(nvmlDevice_t device, const char* use, unsigned* count, nvmlProcessInfo_v2_t* infos) {
   if (device->has("processes")) return static_cast<nvmlReturn_t>(device->number("processes"));
   std::vector<nvmlProcessInfo_v2_t> found = device->processes[use];
-  if (std::strcmp(use, "compute") == 0) add_simulated(device, &found);
+  if (std::strcmp(use, "compute") == 0) {
+    static unsigned lists = 0;
+    add_simulated(device, &found);
+    if (machine.late_microseconds != 0 && ++lists % machine.late_number == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(machine.late_microseconds));
+  }
   const bool fits = found.size() <= *count;
   *count = static_cast<unsigned>(found.size());
   if (!fits) return kInsufficientSize;
