@@ -241,6 +241,8 @@ def linked(text):
     """Without the marks of links: a page of the manual is named as man(1) does."""
     def words(link):
         page = re.fullmatch(r"([a-z-]+)\.md(#.*)?", link[2])
+        if page and link[1].lower().replace(" ", "-") == page[1]:
+            return f"culprit-{page[1]}(7)"
         return link[1] + (f" (culprit-{page[1]}(7))" if page else f" ({link[2]})" if "://" in link[2] else "")
     return re.sub(r"\*\*([^*]+)\*\*", r"\1", re.sub(r"\[([^\]]+)\]\(([^)]+)\)", words, text))
 

@@ -1,6 +1,7 @@
 #include "report/manual/page_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -14,12 +15,19 @@ constexpr std::size_t kWidestFirstColumn = 36;
 
 bool begins_with(std::string_view text, std::string_view begin) { return text.substr(0, begin.size()) == begin; }
 
-// The address of a link, as words behind the link's own words: those of a file of the repository mean nothing here.
-std::string address_words(const std::string& target) {
-  if (begins_with(target, "http")) return " (" + target + ")";
+// Whether the words are the name of the page, "Exit codes" for exit-codes.
+bool is_name_of(const std::string& page, std::string words) {
+  for (char& c : words) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return words == page;
+}
+
+// A link as words. The address of a file of the repository means nothing here.
+std::string link_text(const std::string& words, const std::string& target) {
+  if (begins_with(target, "http")) return words + " (" + target + ")";
   const std::string file = target.substr(0, target.find('#'));
-  if (file.find('/') != std::string::npos || file.size() <= 3 || file.substr(file.size() - 3) != ".md") return "";
-  return " (culprit help " + file.substr(0, file.size() - 3) + ")";
+  if (file.find('/') != std::string::npos || file.size() <= 3 || file.substr(file.size() - 3) != ".md") return words;
+  const std::string page = file.substr(0, file.size() - 3);
+  return is_name_of(page, words) ? "culprit help " + page : words + " (culprit help " + page + ")";
 }
 
 // Without the marks of links and of bold words. Code keeps its backquotes, and everything between them.
@@ -38,7 +46,7 @@ std::string plain(const std::string& text) {
       result += text[i];
       continue;
     }
-    result += text.substr(i + 1, middle - i - 1) + address_words(text.substr(middle + 2, end - middle - 2));
+    result += link_text(text.substr(i + 1, middle - i - 1), text.substr(middle + 2, end - middle - 2));
     i = end;
   }
   return result;

@@ -139,6 +139,23 @@ TEST_CASE("commands that start a program elsewhere are named", "[report][why]") 
   CHECK(has(facts({folder.file("player")}), "player is a program of snap"));
 }
 
+TEST_CASE("a library on a file system without the right to execute is an obstacle", "[report][why]") {
+  struct statvfs mount = {};
+  REQUIRE(::statvfs("/proc", &mount) == 0);
+  CHECK(examine_library("/proc/version").size() == ((mount.f_flag & ST_NOEXEC) != 0 ? 1U : 0U));
+  CHECK(examine_library("/proc/self/exe").empty());
+}
+
+TEST_CASE("culprit run names the obstacle when it has seen no CUDA call", "[report][why]") {
+  TemporaryFolder folder;
+  const std::string sudo = program(folder, "sudo", "#!/bin/sh\n");
+  const std::string run = "CULPRIT_LIBRARY=/lib/x86_64-linux-gnu/libm.so.6 CULPRIT run -- ";
+  const Finished named = shell(run + sudo + " app");
+  CHECK(has(named.err,
+            "no CUDA call was seen: sudo removes LD_PRELOAD from the environment of the program (culprit why "));
+  CHECK(has(shell(run + "true").err, "no CUDA call was seen: the program made none, or nothing could be preloaded"));
+}
+
 TEST_CASE("culprit why says it with an exit code", "[report][why]") {
   TemporaryFolder folder;
   const std::string any = "CULPRIT_LIBRARY=/dev/null ";
