@@ -171,6 +171,22 @@ class Manual(unittest.TestCase):
         if not PAGES:
             self.assertLessEqual(left_out, NOT_RUN)
 
+    def test_words_of_files(self):
+        """The functions and headers of culprit that the pages call in files of other languages."""
+        api = "".join(path.read_text(encoding="utf-8") for folder, names in (
+            ("interpose/include", "*.h"), ("interpose/python/culprit", "*.py"), ("scripts/cmake", "culprit*"))
+            for path in sorted((SOURCE / folder).rglob(names)))
+        for path in pages():
+            for block in blocks_of(path):
+                text = "\n".join(block.lines)
+                if block.language == "python":
+                    compile(text, block.place, "exec")
+                if block.language in ("python", "cpp", "cmake"):
+                    for name in re.findall(r"\bculprit(?:_|\.|::)(\w+)\b(?!>)", text):
+                        self.assertRegex(api, rf"(?<![a-z]){name}\b", block.place)
+                    for header in re.findall(r"#include <(culprit[\w./]*)>", text):
+                        self.assertTrue((SOURCE / "interpose/include" / header).exists(), block.place)
+
     def test_wildcards(self):
         self.assertIsNone(difference(["a", "...", "d"], ["a", "b", "c", "d"]))
         self.assertIsNone(difference(["a", "..."], ["a"]))
