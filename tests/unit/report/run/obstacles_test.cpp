@@ -3,9 +3,11 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -95,6 +97,22 @@ TEST_CASE("rights of a program's file make the loader ignore LD_PRELOAD", "[repo
   CHECK(has(facts({path}, other), "app is setgid: the loader ignores LD_PRELOAD"));
   REQUIRE(::chmod(path.c_str(), 02745) == 0);  // without the right of the group it means something else
   CHECK(facts({path}, other).empty());
+}
+
+TEST_CASE("file capabilities make the loader ignore LD_PRELOAD", "[report][why]") {
+  TemporaryFolder folder;
+  const std::string path = program(folder, "app", file_text("/proc/self/exe").substr(0, 4096));
+  // struct vfs_cap_data: revision 2, CAP_SYS_NICE (23) permitted.
+  const std::uint32_t capability[] = {0x02000000, 1U << 23, 0, 0, 0};
+  struct statvfs mount = {};
+  REQUIRE(::statvfs(path.c_str(), &mount) == 0);
+  if ((mount.f_flag & ST_NOSUID) != 0 ||
+      ::setxattr(path.c_str(), "security.capability", capability, sizeof(capability), 0) != 0) {
+    WARN("this user, or this file system, gives a file no capabilities");
+    return;
+  }
+  CHECK(has(facts({path}, {1000, 1000}), "app has file capabilities (setcap): the loader ignores LD_PRELOAD"));
+  CHECK(facts({path}, {0, 0}).empty());  // root gets no new rights
 }
 
 TEST_CASE("commands and scripts are followed to the program that they start", "[report][why]") {
