@@ -5,7 +5,9 @@ Prints a line for each problem; exit code 1 when there are any. scripts/check.sh
 
 - Each link to a file or heading of the repository leads somewhere, and each source file that is named in `code` exists.
 - Each folder of interpose/, report/ and tests/ with a CMakeLists.txt has a README.md of at most 25 lines.
-- README.md has at most 150 lines, the glossary at most 40 rows.
+- README.md has at most 150 lines, report/README.md 60, a page of the manual 120, the glossary at most 40 rows.
+- Paragraphs of README.md have at most 100 columns, those of the manual 120.
+- A page of the manual begins with its title, an output and the command that makes it. Its tables have two columns.
 """
 
 import pathlib
@@ -14,7 +16,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LONGEST = {"README.md": 150, "interpose/README.md": None, "report/README.md": None}  # None: any length
+LONGEST = {"README.md": 150, "interpose/README.md": None, "report/README.md": 60}  # None: any length
+LONGEST_PAGE = 120
+COLUMNS, COLUMNS_OF_PAGE = 100, 120
 LONGEST_OF_FOLDER = 25
 MOST_WORDS = 40
 # A name with a placeholder (NAME.cpp) or a wildcard stands for many files.
@@ -64,6 +68,42 @@ def lengths(name, text):
         yield f"{name}: {lines} lines, {longest} at most"
 
 
+def without_code(text):
+    """The text with empty lines in place of blocks between fences."""
+    return re.sub(r"^```.*?^```$", lambda block: "\n" * block[0].count("\n"), text, flags=re.M | re.S)
+
+
+def columns(name, text):
+    most = COLUMNS if name == "README.md" else COLUMNS_OF_PAGE if is_page(name) else None
+    for number, line in enumerate(without_code(text).split("\n"), start=1):
+        # A table cannot be broken; a link in one word may be long.
+        if most and len(line) > most and " " in line.strip() and not line.startswith(("|", "    ", "<!--", "#", "[")):
+            yield f"{name}:{number}: {len(line)} columns, {most} at most"
+
+
+def is_page(name):
+    return name.startswith("report/manual/") and not name.endswith("/README.md")
+
+
+def page(name, text):
+    """The order of a page of the manual, and the part of Markdown that the command and man_pages.py understand."""
+    if not is_page(name):
+        return
+    lines = text.count("\n")
+    if lines > LONGEST_PAGE:
+        yield f"{name}: {lines} lines, {LONGEST_PAGE} at most"
+    fences = re.findall(r"^```(\w+)$", text, re.M)
+    begin = r"# [A-Z][^\n]*: [^\n]*\n\n(<!--[^\n]*-->\n)*```"
+    if not re.match(begin, text) or not (fences[:1] == ["console"] or fences[:2] == ["text", "sh"]):
+        yield f"{name}: a page begins with a title, an output (text) and the command (sh), or with both (console)"
+    for number, line in enumerate(without_code(text).split("\n"), start=1):
+        cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+        if line.startswith("|") and cells != 2:
+            yield f"{name}:{number}: a table of {cells} columns, 2 are allowed"
+        if line.startswith(("    ", "* ", "1. ", "###")):
+            yield f"{name}:{number}: {line[:20]!r} is none of the forms that README.md of the folder allows"
+
+
 def glossary(name, text):
     words = re.search(r"^## Glossary\n(.*?)^## ", text, re.M | re.S)
     rows = len(re.findall(r"^\| ", words[1], re.M)) - 2 if words else 0  # the first two are the head
@@ -86,7 +126,8 @@ def main():
         if not name.endswith(".md") or name == "CHANGELOG.md":
             continue
         text = (ROOT / name).read_text(encoding="utf-8")
-        for check in (links(name, text), named_files(name, text, files), lengths(name, text), glossary(name, text)):
+        for check in (links(name, text), named_files(name, text, files), lengths(name, text), page(name, text),
+                      columns(name, text), glossary(name, text)):
             problems += check
     for problem in problems:
         print(problem)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes examples/report.png, the picture of an HTML report in report/README.md: scripts/html-picture.sh
+# Makes examples/report.png, the picture of an HTML report that README.md links to: scripts/html-picture.sh
 #
 # Builds, runs tests/browser/picture_program.cpp under culprit on the simulated driver, and takes a screenshot of the
 # report with Chromium.

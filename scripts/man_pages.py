@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the manual pages: scripts/man_pages.py --culprit FILE --options FILE --version VERSION --output FOLDER
+"""Makes the manual pages: scripts/man_pages.py --culprit FILE --options FILE --manual FILE... --version VERSION
+--output FOLDER
 
 culprit.1 is made from the --help texts of the command and of each of its sub-commands, libculprit.so.7 from the table
-of options (interpose/recorder/options.def). Both are written to FOLDER. A help text or a row that cannot be understood
-is an error, so that no page lacks an option.
+of options (interpose/recorder/options.def), culprit-PAGE.7 from each page of report/manual/ (its README.md has the
+forms). All are written to FOLDER. A help text, a row or a page that cannot be understood is an error, so that no page
+lacks an option.
 """
 import argparse
 import datetime
@@ -44,7 +46,7 @@ def escaped(text):
     """Text as roff: `words` in backquotes become bold, hyphens of options and ranges stay ASCII hyphens."""
     text = text.replace("\\", "\\e")
     text = re.sub(r"(?<![\w-])(--?)(?=\w)", lambda match: "\\-" * len(match.group(1)), text)
-    text = re.sub(r"`([^`]+)`", r"\\fB\1\\fR", text)
+    text = re.sub(r"`([^`]+)`", r"\\fB\1\\fR", text).replace("·", "\\(pc")
     return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
 
 
@@ -178,7 +180,7 @@ def help_text(culprit, *words):
     return Help(run.stdout)
 
 
-def command_page(culprit, version):
+def command_page(culprit, topics, version):
     general = help_text(culprit)
     commands = [(name, help_text(culprit, name)) for name, _ in general.lists["Subcommands"]]
     page = Page("CULPRIT", 1, version, "User commands")
@@ -227,7 +229,67 @@ def command_page(culprit, version):
                  "culprit run --format html --output report.html -- python train.py",
                  "culprit report --group-by library culprit.app.4242.dump", "culprit doctor")
     page.section("See also")
-    page.lines.append(".BR libculprit.so (7)")
+    see_also(page, ["libculprit.so", *(f"culprit-{topic}" for topic in topics)])
+    return page
+
+
+def see_also(page, names):
+    page.lines += [f".BR {escaped(name)} (7)" + ("," if name != names[-1] else "") for name in names]
+
+
+def linked(text):
+    """Without the marks of links: a page of the manual is named as man(1) does."""
+    def words(link):
+        page = re.fullmatch(r"([a-z-]+)\.md(#.*)?", link[2])
+        if page and link[1].lower().replace(" ", "-") == page[1]:
+            return f"culprit-{page[1]}(7)"
+        return link[1] + (f" (culprit-{page[1]}(7))" if page else f" ({link[2]})" if "://" in link[2] else "")
+    return re.sub(r"\*\*([^*]+)\*\*", r"\1", re.sub(r"\[([^\]]+)\]\(([^)]+)\)", words, text))
+
+
+def add_part(page, lines):
+    """A paragraph, the items of a list, or the rows of a table."""
+    if lines[0].startswith("|"):
+        for line in lines[2:]:
+            head, text = (cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:3])
+            page.entry(escaped(linked(head)), linked(text))
+    elif lines[0].startswith("- "):
+        for item in re.split(r"\n- ", "\n".join(lines)[2:]):
+            page.lines.append(".IP \\[bu] 2")
+            page.text(linked(item))
+    else:
+        page.paragraph(linked(" ".join(lines)))
+
+
+def manual_page(path, version):
+    """A page of report/manual/."""
+    title, _, rest = path.read_text(encoding="utf-8").partition("\n")
+    about = title.removeprefix("# ").partition(": ")[2]
+    if not about:
+        raise Unclear(f"{path}: the title {title!r}")
+    page = Page(f"CULPRIT-{path.stem.upper()}", 7, version, "Manual of culprit")
+    page.section("Name")
+    page.lines.append(f"{escaped('culprit-' + path.stem)} \\- {escaped(about)}")
+    page.section("Description")
+    part, code, commands = [], None, False
+    for line in [*rest.splitlines(), ""]:
+        if part and (not line or line.startswith(("```", "#", "<!--"))):
+            add_part(page, part)
+            part = []
+        if code is not None and line != "```":
+            code.append(f"$ {line}" if commands else line)
+        elif line.startswith("```"):
+            if code:
+                page.lines += [] if page.lines[-1].startswith(".SH") else [".PP"]
+                page.example(*code)
+            code = [] if code is None else None
+            commands = line == "```sh"
+        elif line.startswith("## "):
+            page.section(linked(line[3:]))
+        elif line and not line.startswith("<!--"):
+            part.append(line)
+    page.section("See also")
+    page.lines.append(".BR culprit (1)")
     return page
 
 
@@ -290,15 +352,18 @@ def library_page(options, version):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Makes the manual pages culprit.1 and libculprit.so.7.")
+    parser = argparse.ArgumentParser(description="Makes culprit.1, libculprit.so.7 and culprit-PAGE.7.")
     parser.add_argument("--culprit", required=True, help="the built command")
     parser.add_argument("--options", required=True, type=pathlib.Path, help="interpose/recorder/options.def")
+    parser.add_argument("--manual", required=True, nargs="+", type=pathlib.Path, help="the pages of report/manual/")
     parser.add_argument("--version", required=True, help="version of the project")
     parser.add_argument("--output", required=True, type=pathlib.Path, help="folder of the pages")
     options = parser.parse_args()
     try:
-        pages = {"culprit.1": command_page(options.culprit, options.version),
+        topics = [path.stem for path in options.manual]
+        pages = {"culprit.1": command_page(options.culprit, topics, options.version),
                  "libculprit.so.7": library_page(options.options, options.version)}
+        pages.update({f"culprit-{path.stem}.7": manual_page(path, options.version) for path in options.manual})
     except Unclear as error:
         print(f"man_pages.py: cannot understand {error}", file=sys.stderr)
         return 1

@@ -29,7 +29,7 @@ struct AllocationRecord {
   std::uint32_t state;  // live
   Ref stack;            // where it was made; 0 = not recorded
   std::uint64_t handle;
-  std::uint64_t bytes;  // physical bytes (see "What counts" in report/README.md)
+  std::uint64_t bytes;  // physical bytes (see report/manual/reading.md)
   union {
     std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, references of a user object; of an executable
                           // graph: bytes that it made the driver take (live), kContextGone when its context ended

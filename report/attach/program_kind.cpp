@@ -5,17 +5,12 @@
 #include <cstring>
 
 #include "report/proc/loaded_library.h"
+#include "report/proc/program_file.h"
 
 namespace culprit::report {
 namespace {
 
 constexpr std::size_t kHeadBytes = 4096;
-
-#if defined(__x86_64__)
-constexpr unsigned kMachine = EM_X86_64;
-#else
-constexpr unsigned kMachine = EM_AARCH64;
-#endif
 
 // A tool that runs the program's code through a translator of its own; a call that is put into a thread's registers
 // would run outside of it.
@@ -31,24 +26,10 @@ constexpr Translator kTranslators[] = {
 bool is_for_this_processor(const TracedProcess& process, const MappedRange& libc) {
   Elf64_Ehdr header = {};
   if (!process.read_memory(libc.begin, &header, sizeof(header))) return true;
-  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine == kMachine;
+  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine == kThisMachine;
 }
 
 }  // namespace
-
-bool names_loader(const std::string& head) {
-  Elf64_Ehdr header = {};
-  if (head.size() < sizeof(header)) return false;
-  std::memcpy(&header, head.data(), sizeof(header));
-  for (std::size_t i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr part = {};
-    const std::size_t at = header.e_phoff + i * sizeof(part);
-    if (at > head.size() || head.size() - at < sizeof(part)) return false;
-    std::memcpy(&part, head.data() + at, sizeof(part));
-    if (part.p_type == PT_INTERP) return true;
-  }
-  return false;
-}
 
 void check_libc(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
   const MappedRange* libc = find_loaded(mappings, {"libc.so.6", "libc-2."});
@@ -62,7 +43,7 @@ void check_libc(const TracedProcess& process, const std::vector<MappedRange>& ma
     }
   }
   const std::string head = process.folder().living().program_head(kHeadBytes);
-  const bool has_loader = head.empty() || names_loader(head);
+  const bool has_loader = head.empty() || !read_program(head).loader.empty();
   if (libc == nullptr) {
     if (musl) throw AttachError(process.name() + " runs on musl, libculprit.so needs glibc");
     if (loader || has_loader) {
@@ -73,7 +54,7 @@ void check_libc(const TracedProcess& process, const std::vector<MappedRange>& ma
   }
   if (!is_for_this_processor(process, *libc)) {
     throw AttachError(process.name() + " is a program for another processor, in an emulator: libculprit.so is for " +
-                      (kMachine == EM_X86_64 ? "x86-64" : "aarch64"));
+                      kThisMachineName);
   }
   if (!has_loader && !loader) {
     throw AttachError(process.name() +

@@ -18,7 +18,4 @@ class StillStarting : public AttachError {
 // processor's program in an emulator, a program under valgrind or another translator of code.
 void check_libc(const TracedProcess& process, const std::vector<MappedRange>& mappings);
 
-// Whether the program in the file names a loader (PT_INTERP). `head`: the beginning of the file.
-bool names_loader(const std::string& head);
-
 }  // namespace culprit::report

@@ -44,6 +44,7 @@
 #include "report/run/fail_options.h"
 #include "report/run/framework_caches.h"
 #include "report/run/launchers.h"
+#include "report/run/obstacles.h"
 #include "report/run/preload.h"
 #include "report/run/run_starts.h"
 #include "report/select/selection.h"
@@ -189,6 +190,14 @@ std::string lives_on_text(const std::vector<UntoldStart>& others, const std::vec
   return text + (programs.size() > kNamed ? ", ..." : "");
 }
 
+// The fact that is known to stand against recording, or what it can be.
+std::string reason_for_nothing_seen(const std::vector<std::string>& command) {
+  const std::vector<Obstacle> obstacles = examine_program(command, {::geteuid(), ::getegid()}).obstacles;
+  if (!obstacles.empty()) return obstacles.front().fact + " (culprit why -- " + shell_command(command) + ")";
+  return "the program made none, or nothing could be preloaded into it (a static or setuid program, or an environment "
+         "without LD_PRELOAD; culprit help troubleshooting)";
+}
+
 // How long processes that outlive the command are waited for. Python's resource tracker and fork server end a moment
 // after it.
 std::chrono::milliseconds wait_of(const RunCommand& command) {
@@ -229,9 +238,7 @@ int report_run(const std::vector<std::string>& paths, const std::vector<Report>&
         "nothing was recorded: recording was never switched on (culprit start PID), or no CUDA call was made after "
         "that");
   } else if (reports.empty() && !loaded.unreadable) {
-    tell_nothing_seen(
-        "no CUDA call was seen: the program made none, or nothing could be preloaded into it (a static or setuid "
-        "program, or an environment without LD_PRELOAD)");
+    tell_nothing_seen("no CUDA call was seen: " + reason_for_nothing_seen(command.command));
   }
   // With JSON or an output file a report is always written, even if there is nothing in it.
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {

@@ -1,11 +1,13 @@
 #include "report/commands/common_options.h"
 
+#include "report/manual/manual.h"
+
 namespace culprit::report {
 namespace {
 
 constexpr char kAbout[] =
     "Finds GPU memory that a CUDA program never gave back, and names the code that allocated it and the reason.\n"
-    "`culprit help COMMAND` shows the options of a command.";
+    "`culprit help COMMAND` shows the options of a command, `culprit help PAGE` a page of the manual:\n";
 
 constexpr char kExitCodes[] =
     "Exit codes: 0 fine; 1 (or --error-exitcode N) --fail-on found something; 2 wrong usage; 3 an input cannot be "
@@ -14,6 +16,19 @@ constexpr char kExitCodes[] =
     "was "
     "not\n"
     "recorded, or no CUDA call was seen. `culprit run` and `culprit sweep` pass the command's own exit code through.";
+
+// The names of the pages, in lines of the help's width.
+std::string pages() {
+  constexpr std::size_t kColumns = 100;
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string& topic : manual_topics()) {
+    if (column != 0) text += column + 2 + topic.size() > kColumns ? ",\n" : ", ";
+    column = column + 2 + topic.size() > kColumns ? topic.size() : column + 2 + topic.size();
+    text += topic;
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -36,7 +51,7 @@ Usage program_usage(const std::string& version, CommonOptions* options) {
            "Colours on a terminal, unless NO_COLOR is set (auto), always, or never (default: auto)")
       .one_of({"auto", "always", "never"})
       .type("WHEN");
-  return {"culprit", version, kAbout, kExitCodes, list.options()};
+  return {"culprit", version, kAbout + pages(), kExitCodes, list.options()};
 }
 
 }  // namespace culprit::report

@@ -1,8 +1,12 @@
 #include "report/commands/completion.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <stdexcept>
+#include <utility>
+
+#include "report/manual/manual.h"
 
 namespace culprit::report {
 namespace {
@@ -77,11 +81,14 @@ std::string command_names(const Sources& from) {
   return joined(names);
 }
 
-// The words of a positional argument that has a list of values; "help" has the commands.
+// The words of a positional argument that has a list of values; "help" has the commands and the manual's pages.
 std::vector<std::string> positional_words(const Sources& from, const OptionList& command) {
   if (command.command() == "help") {
     std::vector<std::string> names;
     for (const OptionList* one : from.commands) names.push_back(one->command());
+    for (std::string& topic : manual_topics()) {
+      if (std::find(names.begin(), names.end(), topic) == names.end()) names.push_back(std::move(topic));
+    }
     return names;
   }
   for (const Option& option : command.options()) {

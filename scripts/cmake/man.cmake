@@ -1,5 +1,5 @@
-# The manual pages culprit.1 and libculprit.so.7: made at build from the help texts of the command and from options.def,
-# installed into share/man. Without Python, with a command that cannot run here (cross-compilation), and in builds for the
+# The manual pages culprit.1, libculprit.so.7 and culprit-PAGE.7: made at build from the help texts of the command, from options.def
+# and from report/manual/, installed into share/man. Without Python, with a command that cannot run here (cross-compilation), and in builds for the
 # unit tests under a sanitizer there are none.
 find_package(Python3 3.9 COMPONENTS Interpreter)
 set(culprit_man_folder ${PROJECT_BINARY_DIR}/man)
@@ -9,16 +9,23 @@ if(NOT Python3_FOUND OR CMAKE_CROSSCOMPILING OR CULPRIT_SANITIZE)
 endif()
 set(options ${PROJECT_SOURCE_DIR}/interpose/recorder/options.def)
 set(script ${PROJECT_SOURCE_DIR}/scripts/man_pages.py)
+get_property(topics GLOBAL PROPERTY CULPRIT_MANUAL)
+list(TRANSFORM topics PREPEND ${PROJECT_SOURCE_DIR}/report/manual/ OUTPUT_VARIABLE manual)
+list(TRANSFORM manual APPEND .md)
+set(section_7 ${culprit_man_folder}/libculprit.so.7)
+foreach(topic ${topics})
+  list(APPEND section_7 ${culprit_man_folder}/culprit-${topic}.7)
+endforeach()
 add_custom_command(
-  OUTPUT ${culprit_man_folder}/culprit.1 ${culprit_man_folder}/libculprit.so.7
+  OUTPUT ${culprit_man_folder}/culprit.1 ${section_7}
   COMMAND Python3::Interpreter ${script} --culprit $<TARGET_FILE:culprit> --options ${options}
-          --version ${PROJECT_VERSION} --output ${culprit_man_folder}
-  DEPENDS culprit ${options} ${script}
+          --manual ${manual} --version ${PROJECT_VERSION} --output ${culprit_man_folder}
+  DEPENDS culprit ${options} ${manual} ${script}
   COMMENT "Making the manual pages"
   VERBATIM)
-add_custom_target(culprit_man_pages ALL DEPENDS ${culprit_man_folder}/culprit.1 ${culprit_man_folder}/libculprit.so.7)
+add_custom_target(culprit_man_pages ALL DEPENDS ${culprit_man_folder}/culprit.1 ${section_7})
 install(FILES ${culprit_man_folder}/culprit.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES ${culprit_man_folder}/libculprit.so.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
+install(FILES ${section_7} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 
 if(CULPRIT_BUILD_TESTS)
   add_test(NAME "unit: manual pages"

@@ -1,4 +1,4 @@
-// The program of the picture in report/README.md and of html_test.py: a training loop on two GPUs that loses memory in
+// The program of examples/report.png and of html_test.py: a training loop on two GPUs that loses memory in
 // several ways, over two seconds.
 #include <cuda_runtime_api.h>
 #include <culprit.h>

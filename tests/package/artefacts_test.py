@@ -101,14 +101,15 @@ class Files(unittest.TestCase):
     def test_all_have_the_same_programs_and_pages(self):
         for name in ("bin/culprit", "lib/libculprit.so", "include/culprit.h", "share/culprit/nightly/nightly.py",
                      "share/doc/culprit/examples/out_of_memory_exception.cpp",
-                     "share/doc/culprit/examples/python/memory_pool.py"):
+                     "share/doc/culprit/examples/python/memory_pool.py",
+                     "share/doc/culprit/report/manual/first-leak.md"):
             self.assertEqual(len({(tree / name).read_bytes() for tree in self.trees.values()}), 1, name)
         package = {(tree / "share/culprit/python/culprit" if kind != "wheel" else tree.parent) for kind, tree
                    in self.trees.items()}
         for name in "__init__.py", "py.typed":
             self.assertEqual(len({(folder / name).read_bytes() for folder in package}), 1, name)
         for kind, tree in self.trees.items():
-            for page in ("man1/culprit.1", "man7/libculprit.so.7"):
+            for page in ("man1/culprit.1", "man7/libculprit.so.7", "man7/culprit-first-leak.7"):
                 file = tree / "share/man" / (page + (".gz" if kind == "deb" else ""))
                 self.assertTrue(file.is_file(), file)
 

@@ -2,7 +2,8 @@
 """Checks the manual pages: man_pages_test.py CULPRIT OPTIONS FOLDER
 
 Each sub-command of the command CULPRIT and each of its options is in FOLDER/culprit.1, each variable of the table
-OPTIONS (options.def) in FOLDER/libculprit.so.7. The tools for manual pages that this machine has find nothing wrong.
+OPTIONS (options.def) in FOLDER/libculprit.so.7. Each page of the manual is there. The tools for manual pages that this
+machine has find nothing wrong.
 The help texts are read here in another way than scripts/man_pages.py reads them.
 """
 import pathlib
@@ -36,7 +37,25 @@ def options_of(command):
     return set(re.findall(r"(?:^  |,)(--?[a-z][a-z-]*)", text, re.MULTILINE))
 
 
+def manual_pages():
+    """culprit-PAGE.7 for each page that `culprit help` names."""
+    pages = output_of(CULPRIT, "--help").split("a page of the manual:\n")[1].split("\nUsage:")[0]
+    return [f"culprit-{page}.7" for page in re.split(r",\s+", pages)]
+
+
 class ManualPages(unittest.TestCase):
+    def test_each_page_of_the_manual_is_there(self):
+        self.assertGreater(len(manual_pages()), 14)
+        see_also = plain("culprit.1").split(".SH SEE ALSO")[1]
+        for page in manual_pages():
+            text = plain(page)
+            self.assertRegex(text, r"\.SH NAME\nculprit-[a-z-]+ - \w")
+            self.assertNotRegex(text, r"```|<!--|\]\(|\| ---|\*\*", page)
+            self.assertIn(f".BR {page.removesuffix('.7')} (7)", see_also)
+        # A command stands there as it is typed.
+        self.assertIn("culprit run -- ./solver\n", plain("culprit-first-leak.7"))
+        self.assertIn("\nNEVER FREED\n", plain("culprit-reading.7"))
+
     def test_each_sub_command_has_its_options(self):
         commands = sub_commands()
         self.assertIn("run", commands)
@@ -78,7 +97,7 @@ class ManualPages(unittest.TestCase):
         if not present:
             self.skipTest("none of mandoc, groff and man is here")
         for command in present:
-            for page in ("culprit.1", "libculprit.so.7"):
+            for page in ("culprit.1", "libculprit.so.7", *manual_pages()):
                 run = subprocess.run([*command, str(FOLDER / page)], stdin=subprocess.DEVNULL, capture_output=True,
                                      text=True, timeout=60, check=False)
                 # man prints the page itself to stdout.

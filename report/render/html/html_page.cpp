@@ -5,27 +5,18 @@
 #include <streambuf>
 #include <string_view>
 
+#include "report/base/embedded_files.h"
 #include "report/base/markdown_text.h"
 #include "report/render/html/page_causes.h"
 
 namespace culprit::report {
 
-// A file of report/render/html/, or D3; html_assets.S.in embeds them into the program.
-struct HtmlAsset {
-  const char* name;  // nullptr: the end of the table
-  const char* begin;
-  const char* end;
-};
-extern "C" const HtmlAsset culprit_html_assets[];
+// The files of report/render/html/, and D3 with its licence.
+extern "C" const EmbeddedFile culprit_html_assets[];
 
 namespace {
 
-std::string_view asset(std::string_view name) {
-  for (const HtmlAsset* one = culprit_html_assets; one->name != nullptr; ++one) {
-    if (name == one->name) return {one->begin, static_cast<std::size_t>(one->end - one->begin)};
-  }
-  return {};
-}
+std::string_view asset(std::string_view name) { return embedded_file(culprit_html_assets, name); }
 
 // Escapes JSON text for a <script> element, which "</script>" or "<!--" inside a string would end. In JSON, "<" occurs
 // only in strings, so it can be written as an escape sequence.

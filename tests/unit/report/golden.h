@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/support/line_differences.h"
 #include "tests/support/text.h"
 
 namespace culprit::test {
@@ -17,8 +18,13 @@ inline void check_golden(const std::string& name, const std::string& found) {
     return;
   }
   const std::string expected = file_text(path);
-  INFO(path << " differs; CULPRIT_APPROVE=1 rewrites it");
-  CHECK(found == expected);
+  if (found == expected) {
+    SUCCEED(name);
+    return;
+  }
+  // Both texts together may be 100 KB: only the lines that differ are printed.
+  FAIL_CHECK(path << " differs (-) from the output (+); CULPRIT_APPROVE=1 rewrites it\n"
+                  << LineDifferences(expected, found).text());
 }
 
 }  // namespace culprit::test

