@@ -15,6 +15,8 @@ namespace culprit::report {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
+inline Deadline after(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+
 // Waits for stops of traced threads, with a time limit and without losing SIGINT, SIGTERM and SIGHUP. These signals and
 // SIGCHLD are blocked as long as the object lives.
 class StopWaiter {
