@@ -11,28 +11,14 @@
 #include <cstring>
 #include <exception>
 
-#include "report/attach/blocking_calls.h"
-#include "report/attach/loader_locks.h"
-#include "report/attach/seccomp_filters.h"
-#include "report/attach/stage.h"
+#include "report/attach/ptrace_stops.h"
 
 namespace culprit::report {
 namespace {
 
 constexpr std::uint64_t kStackBytes = 512 * 1024;
-constexpr std::chrono::milliseconds kShort{500};
-constexpr std::chrono::microseconds kBetweenLooks{50};  // at a call that waits at its end
-// For a lock: its owner may wait for this thread.
-constexpr std::chrono::milliseconds kPatienceForLock{5};
-constexpr std::chrono::milliseconds kBetweenTries{1};  // to stop a thread that has resumed its work
-constexpr std::uint64_t kRedZone = 128;                // below the stack pointer; functions may use it
+constexpr std::uint64_t kRedZone = 128;       // below the stack pointer; functions may use it
 constexpr std::uint64_t kLeftOfStack = 4096;  // must remain at least, below the frame on the thread's own stack
-
-Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
-
-long trace(int request, pid_t thread, std::uint64_t address, std::uint64_t data) {
-  return ::ptrace(static_cast<__ptrace_request>(request), thread, address, data);
-}
 
 // PTRACE_GET_RSEQ_CONFIGURATION (Linux 5.13), missing in the headers of older libcs.
 constexpr int kGetRseqConfiguration = 0x420f;
@@ -41,14 +27,7 @@ struct RseqConfiguration {
   std::uint32_t size, signature, flags, padding;
 };
 
-bool is_trap_of_ours(int status) { return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP; }
-bool is_group_stop(int status) { return is_trap_of_ours(status) && WSTOPSIG(status) != SIGTRAP; }
-bool is_system_call(int status) { return WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80); }
-
 std::uint64_t bit_of(int signal_number) { return std::uint64_t{1} << (signal_number - 1); }
-
-// Whether a signal is about to be delivered.
-bool is_signal(int status) { return WIFSTOPPED(status) && !is_trap_of_ours(status) && !is_system_call(status); }
 
 std::string why_no_memory(std::int64_t error) {
   if (error <= 0) return " did not make the call for memory that was put into it";
@@ -59,68 +38,7 @@ std::string why_no_memory(std::int64_t error) {
   return text;
 }
 
-// A stop made some system calls return EINTR. Those that the kernel does not repeat by itself are repeated now, because
-// from here on the thread may be abandoned at any time.
-void repeat_call(const TracedProcess& process, pid_t thread) {
-  ThreadRegisters registers;
-  if (!read_general_registers(thread, &registers)) return;
-  const ThreadRegisters as_found = registers;
-  repeat_interrupted_call(&registers);
-  // The stop itself makes the thread call restart_syscall(2), which a filter may answer with the process's end.
-  if (is_continued_by_restart(registers) && !may_make_call(process, thread, restart_number()))
-    repeat_instead_of_restart(&registers);
-  if (registers.general != as_found.general) write_registers(thread, registers);
-}
-
 }  // namespace
-
-StopWaiter::StopWaiter(const TracedProcess& process) : process_(process) {
-  sigemptyset(&watched_);
-  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&watched_, number);
-  ::sigprocmask(SIG_BLOCK, &watched_, &before_);
-}
-
-StopWaiter::~StopWaiter() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
-void StopWaiter::take_signal(std::chrono::nanoseconds limit) {
-  still_at_stage();
-  const auto count = std::max<long long>(limit.count(), 0);
-  const timespec time = {static_cast<time_t>(count / 1000000000), static_cast<long>(count % 1000000000)};
-  const int number = ::sigtimedwait(&watched_, nullptr, &time);
-  if (number > 0 && number != SIGCHLD) interrupted_ = number;
-}
-
-StopWaiter::Event StopWaiter::wait(pid_t thread, Deadline deadline, int* status) {
-  while (true) {
-    let_go_awaited();
-    const pid_t found = ::waitpid(thread, status, __WALL | WNOHANG);
-    if (found == thread) return WIFSTOPPED(*status) ? Event::kStopped : Event::kGone;
-    if (found < 0 && errno != EINTR) return Event::kGone;
-    const auto left = deadline - std::chrono::steady_clock::now();
-    if (left.count() <= 0) return Event::kTimeout;
-    take_signal(std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(50)));
-  }
-}
-
-void StopWaiter::pause(std::chrono::milliseconds time) {
-  take_signal(time);
-  let_go_awaited();
-}
-
-void StopWaiter::let_go_awaited() {
-  const auto is_done = [this](pid_t thread) {
-    int status = 0;
-    const pid_t found = ::waitpid(thread, &status, __WALL | WNOHANG);
-    if (found == 0) return false;
-    // A signal that came first goes on to the program.
-    const bool signal = found == thread && WIFSTOPPED(status) && !is_trap_of_ours(status);
-    if (found == thread && WIFSTOPPED(status) && !signal) repeat_call(process_, thread);
-    if (found == thread && WIFSTOPPED(status))
-      trace(PTRACE_DETACH, thread, 0, signal ? static_cast<std::uint64_t>(WSTOPSIG(status)) : 0);
-    return true;
-  };
-  awaited_.erase(std::remove_if(awaited_.begin(), awaited_.end(), is_done), awaited_.end());
-}
 
 HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter,
                                           Deadline deadline) {
@@ -228,7 +146,7 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
   registers = system_call_registers(entering ? registers : before_, code_, number, arguments,
                                     own_stack_ != 0 ? own_stack_ : stack_pointer(before_), entering);
   if (!write_registers(thread_, registers)) return false;
-  if (at_ == At::kStart && memory_ == 0) block_signals();
+  if (at_ == At::kStart && (memory_ == 0 || has_resumed_)) block_signals();
   if (!resume()) return false;
   at_ = At::kNowhere;  // until it has stopped again: after a timeout it runs, and put_back() has to stop it first
   for (int stops = entering ? 1 : 2; stops > 0; --stops) {
@@ -247,10 +165,15 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
   return true;
 }
 
-// Keeps handlers of the program from running in the middle of a call.
-void HijackedThread::block_signals() {
+std::uint64_t HijackedThread::mask_in_call() const {
   std::uint64_t mask = ~std::uint64_t{0};
   for (const int number : kOfInstructions) mask &= ~bit_of(number) | signal_mask_;
+  return mask;
+}
+
+// Keeps handlers of the program from running in the middle of a call.
+void HijackedThread::block_signals() {
+  const std::uint64_t mask = mask_in_call();
   trace(PTRACE_SETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
 }
 
@@ -273,7 +196,7 @@ SignalOrigin HijackedThread::origin_of_signal(int status, std::string* fault) co
 std::uint64_t HijackedThread::signal_to_resume_with(int status, SignalOrigin origin) {
   if (!is_signal(status)) return 0;
   const int number = WSTOPSIG(status);
-  if (number == SIGSTOP) return SIGSTOP;
+  if (number == SIGSTOP || is_in_own_work()) return static_cast<std::uint64_t>(number);
   if (!is_of_instruction(number)) return 0;
   std::uint64_t mask = 0;
   if (origin != SignalOrigin::kTrapped &&
@@ -287,7 +210,7 @@ std::uint64_t HijackedThread::signal_to_resume_with(int status, SignalOrigin ori
 void HijackedThread::map_memory(std::uint64_t size, Deadline deadline) {
   find_own_stack();
   // The choice of the thread may have used up the time.
-  deadline = std::max(deadline, in(kShort));
+  deadline = std::max(deadline, after(kShort));
   const std::uint64_t total = (size + kStackBytes + 4095) & ~std::uint64_t{4095};
   std::int64_t result = 0;
   if (!inject_system_call(mmap_number(),
@@ -325,183 +248,6 @@ void HijackedThread::keep_errno(std::uint64_t address) {
   if (read(address, &errno_before_, sizeof(errno_before_))) errno_at_ = address;
 }
 
-// `next`: functions without arguments that are called after it, one after the other.
-bool HijackedThread::begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, std::uint64_t back,
-                                const std::vector<std::uint64_t>& next) {
-  // A plain return before each one, so that each finds the stack aligned.
-  const std::uint64_t plain_return = code_.system_call + code_.system_call_length;
-  std::vector<std::uint64_t> returns;
-  for (const std::uint64_t one : next) returns.insert(returns.end(), {plain_return, one});
-  returns.push_back(back);
-  const std::uint64_t begin = stack_begin_ - next.size() * 2 * sizeof(std::uint64_t);
-  write(begin, returns.data(), returns.size() * sizeof(std::uint64_t));
-  const ThreadRegisters entry = call_registers(before_, function, arguments, begin, at_ == At::kEntry);
-  if (!write_registers(thread_, entry) || !resume()) return false;
-  at_ = At::kNowhere;
-  return true;
-}
-
-// As /proc shows it, without a stop.
-bool HijackedThread::sleeps_for_lock() const {
-  const ThreadCall call = process_.thread(thread_).current_call();
-  return !call.running && call.number == lock_number();
-}
-
-// The time is up, or the thread seems to wait for a lock.
-CallEnd HijackedThread::end_call_in_time() {
-  if (!stop_running(in(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
-  if (waits_for_loader()) {
-    at_ = At::kStart;
-    put_back();
-    return CallEnd::kBlocked;
-  }
-  trace(PTRACE_DETACH, thread_, 0, 0);
-  gone_ = true;
-  return CallEnd::kLeftRunning;
-}
-
-CallEnd HijackedThread::end_crashed_call() {
-  if (owns_loader_lock(process_, loader_data_, thread_))
-    left_behind_ = "the loader's lock stays taken, so that its next dlopen() waits for ever";
-  at_ = At::kStart;  // a stop for a signal; the signal is not passed on
-  put_back();
-  return CallEnd::kCrashed;
-}
-
-CallEnd HijackedThread::hold(std::uint64_t lock, std::uint64_t idle, std::uint64_t unlock, Deadline deadline) {
-  const std::uint64_t plain_return = code_.system_call + code_.system_call_length;
-  locking_ = stack_begin_ - 2 * sizeof(std::uint64_t);
-  const bool begun = begin_call(lock, {}, plain_return, {idle, unlock});
-  const CallEnd end = begun ? await_end(false, deadline, nullptr) : (gone_ = true, CallEnd::kGone);
-  locking_ = 0;
-  // A libc whose `idle` makes no call has gone on to the end, and holds nothing.
-  if (end == CallEnd::kReturned && stops_at_idle_) unlock_ = unlock;
-  return end;
-}
-
-CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
-                             std::uint64_t* result) {
-  const std::uint64_t back = result != nullptr ? code_.system_call : code_.system_call + code_.system_call_length;
-  std::vector<std::uint64_t> next;
-  if (unlock_ != 0) next = {unlock_};
-  if (!begin_call(function, arguments, back, next)) return gone_ = true, CallEnd::kGone;
-  const CallEnd end = await_end(result != nullptr, deadline, result);
-  if (end == CallEnd::kReturned) unlock_ = 0;
-  return end;
-}
-
-CallEnd HijackedThread::await_end(bool has_result, Deadline deadline, std::uint64_t* result) {
-  stops_at_idle_ = false;
-  while (true) {
-    int status = 0;
-    if (!next_stop(std::min<Deadline>(deadline, in(kPatienceForLock)), &status)) {
-      if (gone_) return CallEnd::kGone;
-      if (std::chrono::steady_clock::now() >= deadline) return end_call_in_time();
-      if (!sleeps_for_lock()) continue;
-      if (!stop_running(in(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
-      if (waits_for_loader()) {
-        at_ = At::kStart;
-        put_back();
-        return CallEnd::kBlocked;
-      }
-      if (!resume()) return gone_ = true, CallEnd::kGone;
-      continue;
-    }
-    SignalOrigin origin = SignalOrigin::kSent;
-    if (is_system_call(status)) {
-      ThreadRegisters registers;
-      if (!read_general_registers(thread_, &registers)) return gone_ = true, CallEnd::kGone;
-      const std::uint64_t pointer = stack_pointer(registers);
-      const std::uint64_t popped = (pointer - stack_begin_) / sizeof(std::uint64_t);
-      const bool with_result =
-          popped == 1 && instruction_pointer(registers) == code_.system_call + code_.system_call_length;
-      const bool without = popped == 2 && is_signal_return(registers, code_);
-      stops_at_idle_ = locking_ != 0 && pointer == locking_ &&
-                       entered_system_call(registers) == static_cast<std::uint64_t>(idle_number());
-      if (stops_at_idle_ || (has_result ? with_result : without)) {
-        if (has_result) *result = entered_system_call(registers);
-        at_ = At::kEntry;
-        return CallEnd::kReturned;
-      }
-    } else {
-      origin = origin_of_signal(status, &crash_);
-    }
-    if (origin == SignalOrigin::kFault) return end_crashed_call();
-    if (!resume(signal_to_resume_with(status, origin))) return gone_ = true, CallEnd::kGone;
-  }
-}
-
-CallEnd HijackedThread::call_that_waits(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
-                                        Deadline deadline, std::uint64_t finished) {
-  follows_calls_ = false;
-  const bool begun = begin_call(function, arguments, code_.system_call + code_.system_call_length);
-  while (begun) {
-    int status = 0;
-    std::uint32_t done = 0;
-    if (next_stop(std::min<Deadline>(deadline, std::chrono::steady_clock::now() + kBetweenLooks), &status)) {
-      const SignalOrigin origin = origin_of_signal(status, &crash_);
-      follows_calls_ = origin == SignalOrigin::kFault;
-      if (origin == SignalOrigin::kFault) return end_crashed_call();
-      if (!resume(signal_to_resume_with(status, origin))) break;
-    } else if (gone_) {
-      break;
-    } else if (read(finished, &done, sizeof(done)) && done != 0) {
-      if (!take_out_of_wait(deadline)) break;
-      follows_calls_ = true;
-      return CallEnd::kReturned;
-    } else if (std::chrono::steady_clock::now() >= deadline) {
-      follows_calls_ = true;
-      return end_call_in_time();
-    }
-  }
-  return gone_ = true, CallEnd::kGone;
-}
-
-// Whether the thread has resumed its own work and sleeps in a call that a stop would interrupt, as /proc shows it.
-bool HijackedThread::must_not_stop() const {
-  const ThreadCall call = process_.thread(thread_).current_call();
-  if (call.running || call.number < 0 || call.stack_pointer - memory_ < memory_size_) return false;
-  return BlockingCalls(process_).effect(call) == StopEffect::kSeen;
-}
-
-// Stops the thread where the kernel handles signals. If it was let wait for too long, it has resumed its own work, as
-// an abandoned one does: then it is borrowed anew, once it is where a stop does not interrupt it.
-bool HijackedThread::take_out_of_wait(Deadline deadline) {
-  ThreadRegisters registers;
-  while (must_not_stop() && std::chrono::steady_clock::now() < deadline) waiter_->pause(kBetweenTries);
-  if (!stop_running(in(kShort)) || !read_registers(thread_, &registers)) return false;
-  at_ = At::kStart;
-  if (stack_pointer(registers) - memory_ < memory_size_) return true;
-  repeat_call(process_, thread_);
-  own_stack_ = errno_at_ = 0;
-  return read_registers(thread_, &before_);
-}
-
-// Stops the thread in the middle of a call.
-bool HijackedThread::stop_running(Deadline deadline) {
-  trace(PTRACE_INTERRUPT, thread_, 0, 0);
-  int status = 0;
-  while (next_stop(deadline, &status)) {
-    if (is_trap_of_ours(status)) return true;
-    // Any other stop, for example at the end of the current system call, makes the kernel forget the request.
-    trace(PTRACE_INTERRUPT, thread_, 0, 0);
-    trace(PTRACE_CONT, thread_, 0, signal_to_resume_with(status, origin_of_signal(status, &crash_)));
-  }
-  return false;
-}
-
-// Whether the thread sleeps in the loader's lock without owning any of its locks, or in the one of hold(): nothing is
-// half done then.
-bool HijackedThread::waits_for_loader() const {
-  ThreadRegisters registers;
-  std::uint64_t lock = 0;
-  if (!read_general_registers(thread_, &registers) || !is_waiting_for_lock(registers, &lock)) return false;
-  if (locking_ != 0) return true;
-  const bool of_loader = std::any_of(loader_data_.begin(), loader_data_.end(),
-                                     [&](const MappedRange& range) { return range.contains(lock); });
-  return of_loader && !owns_loader_lock(process_, loader_data_, thread_);
-}
-
 // The thread is in a stop at which the kernel handles signals. After each step it could still resume by itself. The
 // mask comes first, because the return from the frame sets the same mask.
 void HijackedThread::restore_stopped() {
@@ -517,12 +263,12 @@ bool HijackedThread::put_back() {
   if (unlock_ != 0) {
     const std::uint64_t unlock = std::exchange(unlock_, 0);
     const std::uint64_t plain_return = code_.system_call + code_.system_call_length;
-    if (!begin_call(unlock, {}, plain_return) || await_end(false, in(kShort), nullptr) != CallEnd::kReturned)
+    if (!begin_call(unlock, {}, plain_return) || await_end(false, after(kShort), nullptr) != CallEnd::kReturned)
       return false;
   }
   gone_ = true;  // in any case, so that it is not done twice
   std::int64_t result = 0;
-  if (memory_ != 0) inject_system_call(munmap_number(), {memory_, memory_size_}, in(kShort), &result);
+  if (memory_ != 0) inject_system_call(munmap_number(), {memory_, memory_size_}, after(kShort), &result);
   if (at_ != At::kStart) {
     // From a stop at a system call to one at which the kernel handles signals. There an interrupted system call can be
     // continued with all its state in the kernel.
@@ -530,7 +276,7 @@ bool HijackedThread::put_back() {
     trace(PTRACE_CONT, thread_, 0, 0);
     int status = 0;
     do {
-      if (waiter_->wait(thread_, in(kShort), &status) != StopWaiter::Event::kStopped) return false;
+      if (waiter_->wait(thread_, after(kShort), &status) != StopWaiter::Event::kStopped) return false;
       if (!is_trap_of_ours(status))
         trace(PTRACE_CONT, thread_, 0, signal_to_resume_with(status, origin_of_signal(status, &crash_)));
     } while (!is_trap_of_ours(status));

@@ -8,6 +8,9 @@
 //                   address of libc's code that ends signal handlers
 //                   registers, vector state, signal mask             which that restores
 //
+// Where the thread shall run without a stop until the call has ended, it goes on to two more calls: of one that stores
+// a word, which tells of the end, and of one that waits to be seen.
+//
 // A second frame of this kind lies on the thread's own stack, below the part in use, where the kernel would put a
 // signal frame. It serves the system calls that map and unmap the first. So the thread can resume by itself at any
 // moment. Exception: on a stack that did not come from libc (a coroutine's), whose end is not known, there is no second
@@ -26,47 +29,10 @@
 
 #include "report/attach/call_signals.h"
 #include "report/attach/registers.h"
+#include "report/attach/stop_waiter.h"
 #include "report/attach/traced_process.h"
 
 namespace culprit::report {
-
-using Deadline = std::chrono::steady_clock::time_point;
-
-// Waits for stops of traced threads, with a time limit and without losing SIGINT, SIGTERM and SIGHUP. These signals and
-// SIGCHLD are blocked as long as the object lives.
-class StopWaiter {
- public:
-  // For threads of this process, which must live as long.
-  explicit StopWaiter(const TracedProcess& process);
-  ~StopWaiter();
-  StopWaiter(const StopWaiter&) = delete;
-  StopWaiter& operator=(const StopWaiter&) = delete;
-
-  enum class Event { kStopped, kGone, kTimeout };
-  Event wait(pid_t thread, Deadline deadline, int* status);
-
-  // A thread that was asked to stop, and does so later: it is let go as soon as it has, during any wait.
-  void let_go_later(pid_t thread) { awaited_.push_back(thread); }
-  bool is_awaited(pid_t thread) const { return std::find(awaited_.begin(), awaited_.end(), thread) != awaited_.end(); }
-
-  // Waits for `time`, or until a signal requests the end.
-  void pause(std::chrono::milliseconds time);
-
-  // The signal that requested the end, 0 = none.
-  int interrupted() const { return interrupted_; }
-  // Returns that signal and clears it.
-  int take_interrupted() { return std::exchange(interrupted_, 0); }
-
- private:
-  void take_signal(std::chrono::nanoseconds limit);
-  void let_go_awaited();
-
-  const TracedProcess& process_;
-  sigset_t watched_;
-  sigset_t before_;
-  int interrupted_ = 0;
-  std::vector<pid_t> awaited_;
-};
 
 enum class CallEnd {
   kReturned,
@@ -74,6 +40,12 @@ enum class CallEnd {
   kCrashed,      // an instruction of the call raised a signal like SIGSEGV; the thread was restored
   kBlocked,      // it waited for the loader's lock, or the one of hold(); the thread was restored
   kLeftRunning,  // out of time: the call goes on, and the thread resumes its work afterwards
+};
+
+// Functions of libc; 0 = not found.
+struct WaitFunctions {
+  std::uint64_t set_context = 0;  // setcontext()
+  std::uint64_t system_call = 0;  // syscall()
 };
 
 class HijackedThread {
@@ -113,6 +85,13 @@ class HijackedThread {
   // Calls a function that stores 1 at `finished` and then waits for some time. Its system calls do not stop the thread.
   CallEnd call_that_waits(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                           std::uint64_t finished);
+  // The same for a function of the loader, which does neither: calls that follow it do. Without what that needs, as
+  // call().
+  CallEnd call_loader(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
+                      const WaitFunctions& wait);
+  // Whether the thread was not taken out of such a wait in time, and was borrowed again in the middle of its own work.
+  // Then the only thing to do is put_back().
+  bool has_resumed() const { return has_resumed_; }
 
   // Calls `lock`, whose lock is held during the next call. `unlock` follows that call at once, also when the thread is
   // abandoned at any moment. `idle`: a function that only makes the system call idle_number(). All without arguments.
@@ -135,20 +114,29 @@ class HijackedThread {
   void set_loader_data(std::vector<MappedRange> ranges) { loader_data_ = std::move(ranges); }
 
  private:
+  static constexpr std::chrono::milliseconds kShort{500};
   enum class At { kStart, kEntry, kExit, kNowhere };
   bool resume(std::uint64_t signal_number = 0);
   SignalOrigin origin_of_signal(int status, std::string* description) const;
   std::uint64_t signal_to_resume_with(int status, SignalOrigin origin);
   void find_own_stack();
+  std::uint64_t mask_in_call() const;
   void block_signals();
   bool next_stop(Deadline deadline, int* status);
   bool inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                           std::int64_t* result);
   bool begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, std::uint64_t back,
                   const std::vector<std::uint64_t>& next = {});
+  bool begin_call_at(std::uint64_t end, std::vector<std::uint64_t> returns, std::uint64_t function,
+                     const std::vector<std::uint64_t>& arguments);
+  std::vector<std::uint64_t> returns_to(const std::vector<std::uint64_t>& functions) const;
+  std::vector<std::uint64_t> write_wait(const WaitFunctions& wait, std::uint64_t* end);
+  CallEnd await_finished(bool of_loader, Deadline deadline);
+  bool is_in_own_work() const;
   CallEnd await_end(bool has_result, Deadline deadline, std::uint64_t* result);
   bool sleeps_for_lock() const;
   CallEnd end_call_in_time();
+  CallEnd end_blocked_call();
   CallEnd end_crashed_call();
   bool must_not_stop() const;
   bool take_out_of_wait(Deadline deadline);
@@ -164,7 +152,9 @@ class HijackedThread {
   std::uint64_t signal_mask_ = 0;
   At at_ = At::kStart;
   bool gone_ = false;
-  bool follows_calls_ = true;  // the thread stops at each of its system calls
+  bool follows_calls_ = true;      // the thread stops at each of its system calls
+  std::uint64_t finished_at_ = 0;  // ... or tells the end of its call here
+  bool has_resumed_ = false;
   std::uint64_t memory_ = 0;
   std::uint64_t memory_size_ = 0;
   std::uint64_t stack_begin_ = 0;

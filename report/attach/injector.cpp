@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -20,6 +19,8 @@
 #include <thread>
 
 #include "report/attach/hijacked_thread.h"
+#include "report/attach/hurry.h"
+#include "report/attach/loaded_list.h"
 #include "report/attach/loader_locks.h"
 #include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
@@ -45,8 +46,6 @@ constexpr std::uint64_t kLoadAsDlopen = 0x80000000;  // additionally required by
 
 constexpr milliseconds kLongestExec{200};
 constexpr int kMostFailures = 5;
-
-Deadline after(milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
 milliseconds left_until(Deadline deadline) {
   const auto left = std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -117,6 +116,7 @@ struct TargetLibc {
   std::uint64_t fork_lock = 0;
   std::uint64_t fork_unlock = 0;
   std::uint64_t idle = 0;
+  WaitFunctions wait;
   ReturnCode code;
   std::vector<MappedRange> loader_data;
 };
@@ -147,6 +147,7 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   result.fork_lock = find_function(libc, "_IO_list_lock");
   result.fork_unlock = find_function(libc, "_IO_list_unlock");
   result.idle = find_function(libc, "getpid");
+  result.wait = {find_function(libc, "setcontext"), find_function(libc, "syscall")};
   if (result.open_library == 0) {
     result.open_library = find_function(libc, "__libc_dlopen_mode");
     result.open_mode |= kLoadAsDlopen;
@@ -159,19 +160,8 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   return result;
 }
 
-// This process comes before others as long as the object lives, where the system allows that: a thread may be stopped.
-class Hurry {
- public:
-  Hurry() : before_(::getpriority(PRIO_PROCESS, 0)) { ::setpriority(PRIO_PROCESS, 0, -20); }
-  ~Hurry() { ::setpriority(PRIO_PROCESS, 0, before_); }
-  Hurry(const Hurry&) = delete;
-  Hurry& operator=(const Hurry&) = delete;
-
- private:
-  const int before_;
-};
-
-// Attaching or detaching goes through several steps, each of which borrows a thread once.
+// Attaching or detaching goes through several steps, each of which borrows a thread once. Before the first, another one
+// may load the library: both together would stop it for too long.
 class Session {
  public:
   Session(const TracedProcess& process, const InjectionOrder& order, InjectionFacts* facts)
@@ -338,8 +328,12 @@ class Session {
     const Deadline end = after(order_.limit);
     // A detach leaves such a call's memory to the next attach.
     const Deadline drained = attaches() ? end : after(milliseconds(1000));
-    while (true) {
+    for (int loads = 0;;) {
       const format::AttachRequest answer = borrow(step, places);
+      if (std::exchange(loaded_now_, false) && !interrupted()) {
+        if (++loads > 1 && std::chrono::steady_clock::now() > end) throw replaced_all_the_time();
+        continue;
+      }
       const bool again = (answer.result == AttachResult::kLoading && std::chrono::steady_clock::now() < end) ||
                          (answer.result == AttachResult::kBusy && std::chrono::steady_clock::now() < drained);
       if (!again || interrupted()) return answer;
@@ -366,15 +360,15 @@ class Session {
       hijacked.keep_errno(value);
     }
     format::AttachRequest answer = order_.request;
-    if (library_begin_ == 0 && !load(&hijacked, libc_, library_->path())) {
-      answer.result = AttachResult::kLoading;
-      begun_ = false;  // nothing was changed
-      longest_stop_ =
-          std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - chosen.stopped);
-      return answer;
+    if (library_begin_ == 0) {
+      loaded_now_ = load(&hijacked, libc_, library_->path());
+      if (!loaded_now_) answer.result = AttachResult::kLoading;
+      begun_ = false;  // nothing was changed but that the library is there
+    } else if (!interrupted()) {
+      answer = ask(&hijacked, step, places);
     }
-    if (!interrupted()) answer = ask(&hijacked, step, places);
-    if (!hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
+    const bool is_restored = library_begin_ == 0 && !loaded_now_;
+    if (!is_restored && !hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
     longest_stop_ =
         std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - chosen.stopped);
     facts_->interrupted = waiter_.interrupted();
@@ -406,11 +400,13 @@ class Session {
               "try again later");
         }
         if (!loaded && !library_) library_.emplace(process_, order_.library);
+        if (!loaded) libraries_.emplace(process_, process_.mappings());
         find_functions();
         begin_stage("choosing a thread");
-        const ChosenThread chosen = choice_.stop_one(left_until(deadline_) / 2);
+        ChosenThread chosen = choice_.stop_one(left_until(deadline_) / 2);
         if (chosen.thread == 0) return {};
-        if (!replaced() && mapped_library(process_.mappings()).empty() != loaded) {
+        // Once it is there, it is never unloaded.
+        if (!replaced() && (loaded || !has_library())) {
           try {
             check_stopped(chosen.thread, libc_);
           } catch (...) {
@@ -435,11 +431,14 @@ class Session {
         waiter_.pause(milliseconds(10));
       }
       if (waiter_.interrupted() != 0) return {};
-      if (left_until(deadline_).count() == 0) {
-        throw AttachError(process_.name() +
-                          " is replaced by another program (exec) all the time: nothing was changed; try again later");
-      }
+      if (left_until(deadline_).count() == 0) throw replaced_all_the_time();
     }
+  }
+
+  // Whether the library was loaded since the last look, as the loader tells it.
+  bool has_library() const {
+    const std::optional<bool> added = libraries_->has_added("libculprit.so");
+    return added ? *added : !mapped_library(process_.mappings()).empty();
   }
 
   // Looks at the rest, which needs a stopped thread. Throws AttachError.
@@ -447,6 +446,11 @@ class Session {
     check_filters_of_thread(process_, thread);
     // The thread is outside of the loader.
     if (owns_loader_lock(process_, libc.loader_data, thread)) throw left_lock_error();
+  }
+
+  AttachError replaced_all_the_time() const {
+    return AttachError(process_.name() +
+                       " is replaced by another program (exec) all the time: nothing was changed; try again later");
   }
 
   AttachError left_lock_error() const {
@@ -483,13 +487,13 @@ class Session {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
     if (!hold_forks(hijacked, libc)) return false;
-    const CallEnd end = hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr);
+    const CallEnd end = hijacked->call_loader(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait);
     if (end == CallEnd::kBlocked) return false;
     check(*hijacked, end);
-    library_begin_ = find_module(process_, process_.mappings(), {"libculprit.so"}).begin;
-    if (library_begin_ != 0) return true;
+    if (has_library()) return true;
     std::uint64_t message = 0;
-    if (libc.last_error != 0) check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
+    if (libc.last_error != 0 && !hijacked->has_resumed())
+      check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
     const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
     hijacked->put_back();
     throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
@@ -565,6 +569,7 @@ class Session {
   ThreadChoice choice_;
   TargetLibc libc_;
   std::optional<LibraryForTarget> library_;  // when it is not loaded yet
+  std::optional<LoadedList> libraries_;      // ... as they were then
   std::uint64_t library_begin_ = 0;          // 0: not loaded yet
   std::string function_;
   std::uint64_t function_offset_ = 0;  // in the library; 0 = it has no such function
@@ -575,7 +580,8 @@ class Session {
   Deadline deadline_;    // of the present step
   std::string program_;  // the mark of the program that was looked at
   bool thread_is_stopped_ = false;
-  bool begun_ = false;  // a thread was borrowed once
+  bool begun_ = false;       // a thread was borrowed once
+  bool loaded_now_ = false;  // ... and has just loaded the library, and nothing else
 };
 
 // The child process's message to its parent.

@@ -1,6 +1,5 @@
 #include "report/attach/loader_locks.h"
 
-#include <link.h>
 #include <pthread.h>
 
 #include <cstdint>
@@ -30,11 +29,17 @@ std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings) {
   return data;
 }
 
-bool is_loader_at_work(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
+std::optional<r_debug> loader_state(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
   const RemoteModule loader = find_module(process, mappings, {"ld-linux", "ld-2."});
   const std::uint64_t place = loader.path.empty() ? 0 : find_variable(loader, "_r_debug");
   r_debug state = {};
-  return place != 0 && process.read_memory(place, &state, sizeof(state)) && state.r_state != r_debug::RT_CONSISTENT;
+  if (place == 0 || !process.read_memory(place, &state, sizeof(state))) return std::nullopt;
+  return state;
+}
+
+bool is_loader_at_work(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
+  const std::optional<r_debug> state = loader_state(process, mappings);
+  return state && state->r_state != r_debug::RT_CONSISTENT;
 }
 
 bool owns_loader_lock(const TracedProcess& process, const std::vector<MappedRange>& data, pid_t thread) {

@@ -48,6 +48,7 @@ struct ReturnCode {
   std::uint64_t system_call_length = 0;
   std::uint64_t signal_return = 0;  // code that returns from a signal handler
   std::uint64_t signal_return_length = 0;
+  std::uint64_t pop_argument = 0;  // takes a function's first argument from the stack, and returns; 0: there is none
 };
 
 // Searches `code`, which lies at `address` in the target. Pieces already found are kept.
@@ -69,6 +70,13 @@ bool is_signal_return(const ThreadRegisters& registers, const ReturnCode& code);
 ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t function,
                                const std::vector<std::uint64_t>& arguments, std::uint64_t stack_begin, bool entering);
 
+// The content of a ucontext_t at `place`, with which setcontext() calls `function` on the stack at `stack`, with the
+// signal mask `signal_mask`. Unlike a return from a signal handler, setcontext() leaves an interrupted system call of
+// the thread to be continued.
+std::vector<unsigned char> call_context(std::uint64_t place, std::uint64_t function,
+                                        const std::vector<std::uint64_t>& arguments, std::uint64_t stack,
+                                        std::uint64_t signal_mask);
+
 // Registers to make a system call with the instruction at code.system_call. `entering`: the thread is at the entry of a
 // system call, which is replaced. The call returns to the address stored at `stack`.
 ThreadRegisters system_call_registers(const ThreadRegisters& before, const ReturnCode& code, long number,
@@ -83,9 +91,13 @@ std::int64_t system_call_result(const ThreadRegisters& registers);
 bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock);
 
 // Numbers of the injected system calls. idle_number() is a call without effect, which every sandbox allows.
+// mask_number() is the one that stores the signal mask, wait_number() one that waits and leaves nothing in the thread
+// for restart_syscall(2).
 long mmap_number();
 long munmap_number();
 long idle_number();
+long mask_number();
+long wait_number();
 // The system call in which a thread waits for a lock.
 long lock_number();
 

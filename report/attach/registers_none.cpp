@@ -28,12 +28,18 @@ ThreadRegisters system_call_registers(const ThreadRegisters& before, const Retur
                                       const std::vector<std::uint64_t>&, std::uint64_t, bool) {
   return before;
 }
+std::vector<unsigned char> call_context(std::uint64_t, std::uint64_t, const std::vector<std::uint64_t>&, std::uint64_t,
+                                        std::uint64_t) {
+  return {};
+}
 std::uint64_t entered_system_call(const ThreadRegisters&) { return 0; }
 std::int64_t system_call_result(const ThreadRegisters&) { return 0; }
 bool is_waiting_for_lock(const ThreadRegisters&, std::uint64_t*) { return false; }
 long mmap_number() { return -1; }
 long munmap_number() { return -1; }
 long idle_number() { return -1; }
+long mask_number() { return -1; }
+long wait_number() { return -1; }
 long lock_number() { return -1; }
 bool entered_call(const ThreadRegisters&, ThreadCall*) { return false; }
 void set_entered_call(ThreadRegisters*, long) {}

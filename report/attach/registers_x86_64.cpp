@@ -2,6 +2,7 @@
 #include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/ucontext.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 
@@ -188,15 +189,18 @@ void repeat_instead_of_restart(ThreadRegisters* registers) {
 long restart_number() { return SYS_restart_syscall; }
 
 void find_return_code(const std::vector<unsigned char>& code, std::uint64_t address, ReturnCode* found) {
-  // syscall; ret    and    mov $15, %rax; syscall
+  // syscall; ret    and    mov $15, %rax; syscall    and    pop %rdi; ret (of pop %r15; ret)
   constexpr std::array<unsigned char, 3> kCall = {0x0f, 0x05, 0xc3};
   constexpr std::array<unsigned char, 9> kReturn = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+  constexpr std::array<unsigned char, 2> kPop = {0x5f, 0xc3};
   found->system_call_length = 2;
   found->signal_return_length = kReturn.size();
   const std::uint64_t call = find_bytes(code, kCall);
   const std::uint64_t end = find_bytes(code, kReturn);
   if (found->system_call == 0 && call != 0) found->system_call = address + call - 1;
   if (found->signal_return == 0 && end != 0) found->signal_return = address + end - 1;
+  const std::uint64_t pop = find_bytes(code, kPop);
+  if (found->pop_argument == 0 && pop != 0) found->pop_argument = address + pop - 1;
 }
 
 std::vector<unsigned char> return_frame(const ThreadRegisters& before, std::uint64_t signal_mask,
@@ -254,6 +258,28 @@ ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t func
   return with_general(before, all);
 }
 
+std::vector<unsigned char> call_context(std::uint64_t place, std::uint64_t function,
+                                        const std::vector<std::uint64_t>& arguments, std::uint64_t stack,
+                                        std::uint64_t signal_mask) {
+  ucontext_t context = {};
+  auto* general = context.uc_mcontext.gregs;
+  constexpr int kArguments[] = {REG_RDI, REG_RSI, REG_RDX, REG_RCX, REG_R8, REG_R9};
+  for (std::size_t i = 0; i < arguments.size(); ++i) general[kArguments[i]] = static_cast<greg_t>(arguments[i]);
+  general[REG_RSP] = static_cast<greg_t>(stack);
+  general[REG_RIP] = static_cast<greg_t>(function);
+  // setcontext() reads the processor's modes from here, in the form of the instruction FNSTENV: those of a process that
+  // has just begun, with empty registers.
+  const std::uint32_t modes[] = {0x37f, 0, 0xffff};
+  std::memcpy(&context.__fpregs_mem, modes, sizeof(modes));
+  context.__fpregs_mem.mxcsr = 0x1f80;
+  std::memcpy(&context.uc_sigmask, &signal_mask, sizeof(signal_mask));
+  std::vector<unsigned char> bytes(sizeof(context));
+  std::memcpy(bytes.data(), &context, sizeof(context));
+  const std::uint64_t modes_at = place + offsetof(ucontext_t, __fpregs_mem);
+  std::memcpy(&bytes[offsetof(ucontext_t, uc_mcontext.fpregs)], &modes_at, sizeof(modes_at));
+  return bytes;
+}
+
 ThreadRegisters system_call_registers(const ThreadRegisters& before, const ReturnCode& code, long number,
                                       const std::vector<std::uint64_t>& arguments, std::uint64_t stack, bool entering) {
   user_regs_struct all = general(before);
@@ -300,6 +326,8 @@ bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock) 
 long mmap_number() { return SYS_mmap; }
 long munmap_number() { return SYS_munmap; }
 long idle_number() { return SYS_getpid; }
+long mask_number() { return SYS_rt_sigprocmask; }
+long wait_number() { return SYS_ppoll; }
 long lock_number() { return SYS_futex; }
 
 }  // namespace culprit::report

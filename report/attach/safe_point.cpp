@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
+#include <unordered_set>
 
 #include "report/attach/stage.h"
 
@@ -47,84 +50,84 @@ bool is_closed_function(std::string_view name) {
   for (const char* prefix : {"__libc_", "__GI_"}) {
     if (begins_with(name, prefix)) name.remove_prefix(std::strlen(prefix));
   }
-  for (const char* closed : {"malloc",
-                             "free",
-                             "cfree",
-                             "calloc",
-                             "realloc",
-                             "reallocarray",
-                             "memalign",
-                             "aligned_alloc",
-                             "posix_memalign",
-                             "valloc",
-                             "pvalloc",
-                             "malloc_trim",
-                             "malloc_usable_size",
-                             "malloc_info",
-                             "mallopt",
-                             "mallinfo",
-                             "mallinfo2",
-                             "malloc_stats",
-                             "fork",
-                             "_Fork",
-                             "vfork",
-                             "daemon",
-                             "posix_spawn",
-                             "posix_spawnp",
-                             "_IO_list_lock",  // of the list of open files, and what takes it
-                             "_IO_list_unlock",
-                             "_IO_link_in",
-                             "_IO_un_link",
-                             "_IO_flush_all",
-                             "_IO_flush_all_linebuffered",
-                             "_IO_cleanup",
-                             "fcloseall",
-                             "Py_AddPendingCall",  // of CPython, and what it calls with the lock of its queue
-                             "_PyEval_AddPendingCall",
-                             "_PyEval_MakePendingCalls",
-                             "make_pending_calls",
-                             "handle_pending_calls",
-                             "pthread_create",
-                             "pthread_exit",
-                             "pthread_atfork",
-                             "pthread_getattr_np",
-                             "dlopen",
-                             "dlmopen",
-                             "dlclose",
-                             "dlsym",
-                             "dlvsym",
-                             "dladdr",
-                             "dladdr1",
-                             "dlinfo",
-                             "dlerror",
-                             "dlopen_mode",
-                             "dl_iterate_phdr",
-                             "_dl_find_object",
-                             "atexit",
-                             "on_exit",
-                             "at_quick_exit",
-                             "__cxa_atexit",
-                             "__cxa_at_quick_exit",
-                             "__cxa_finalize",
-                             "__cxa_thread_atexit_impl",
-                             "exit",
-                             "_exit",
-                             "_Exit",
-                             "quick_exit",
-                             "abort",
-                             "setenv",
-                             "putenv",
-                             "unsetenv",
-                             "clearenv",
-                             "execve",
-                             "execv",
-                             "execvp",
-                             "sdallocx",
-                             "mallocx",
-                             "rallocx",
-                             "dallocx"}) {
-    if (name == closed) return true;
-  }
+  static const std::unordered_set<std::string_view> closed = {
+      "malloc",
+      "free",
+      "cfree",
+      "calloc",
+      "realloc",
+      "reallocarray",
+      "memalign",
+      "aligned_alloc",
+      "posix_memalign",
+      "valloc",
+      "pvalloc",
+      "malloc_trim",
+      "malloc_usable_size",
+      "malloc_info",
+      "mallopt",
+      "mallinfo",
+      "mallinfo2",
+      "malloc_stats",
+      "fork",
+      "_Fork",
+      "vfork",
+      "daemon",
+      "posix_spawn",
+      "posix_spawnp",
+      "_IO_list_lock",  // of the list of open files, and what takes it
+      "_IO_list_unlock",
+      "_IO_link_in",
+      "_IO_un_link",
+      "_IO_flush_all",
+      "_IO_flush_all_linebuffered",
+      "_IO_cleanup",
+      "fcloseall",
+      "Py_AddPendingCall",  // of CPython, and what it calls with the lock of its queue
+      "_PyEval_AddPendingCall",
+      "_PyEval_MakePendingCalls",
+      "make_pending_calls",
+      "handle_pending_calls",
+      "pthread_create",
+      "pthread_exit",
+      "pthread_atfork",
+      "pthread_getattr_np",
+      "dlopen",
+      "dlmopen",
+      "dlclose",
+      "dlsym",
+      "dlvsym",
+      "dladdr",
+      "dladdr1",
+      "dlinfo",
+      "dlerror",
+      "dlopen_mode",
+      "dl_iterate_phdr",
+      "_dl_find_object",
+      "atexit",
+      "on_exit",
+      "at_quick_exit",
+      "__cxa_atexit",
+      "__cxa_at_quick_exit",
+      "__cxa_finalize",
+      "__cxa_thread_atexit_impl",
+      "exit",
+      "_exit",
+      "_Exit",
+      "quick_exit",
+      "abort",
+      "setenv",
+      "putenv",
+      "unsetenv",
+      "clearenv",
+      "execve",
+      "execv",
+      "execvp",
+      "sdallocx",
+      "mallocx",
+      "rallocx",
+      "dallocx"};
+  if (closed.count(name) != 0) return true;
   // Functions of allocators with other names.
   for (const char* prefix : {"je_", "tc_", "mi_", "Tcmalloc", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv"}) {
     if (begins_with(name, prefix)) return true;
@@ -136,6 +139,7 @@ struct Walk {
   SafePoint verdict = SafePoint::kSafe;
   std::string where;
   int frames = 0;
+  const SafePointFinder* finder = nullptr;
   Dwfl* dwfl = nullptr;
   StackWalk stack;
 };
@@ -177,14 +181,53 @@ int SafePointFinder::find_elf(Dwfl_Module* module, void** user_data, const char*
 }
 
 // Reads what look_at() needs, so that the thread that it looks at is stopped for a short time.
-int SafePointFinder::prepare_module(Dwfl_Module* module, void**, const char*, Dwarf_Addr, void*) {
+int SafePointFinder::prepare_module(Dwfl_Module* module, void**, const char*, Dwarf_Addr, void* finder) {
   still_at_stage();
   GElf_Addr bias = 0;
   if (::dwfl_module_getelf(module, &bias) == nullptr) return DWARF_CB_OK;
   ::dwfl_module_eh_cfi(module, &bias);
   const std::string_view name = file_name(module);
-  if (!is_closed_module(name) && may_allocate(name, is_executable(name))) ::dwfl_module_getsymtab(module);
+  if (!is_closed_module(name) && may_allocate(name, is_executable(name)))
+    static_cast<SafePointFinder*>(finder)->add_closed_functions(module);
   return DWARF_CB_OK;
+}
+
+void SafePointFinder::add_closed_functions(Dwfl_Module* module) {
+  std::vector<std::uint64_t> begins;  // of all functions: one in assembly may have no size
+  std::vector<Function> found;
+  const int count = ::dwfl_module_getsymtab(module);
+  for (int i = 0; i < count; ++i) {
+    GElf_Sym symbol = {};
+    GElf_Addr address = 0;
+    GElf_Word section = SHN_UNDEF;
+    const char* name = ::dwfl_module_getsym_info(module, i, &symbol, &address, &section, nullptr, nullptr);
+    const int type = GELF_ST_TYPE(symbol.st_info);
+    if (name == nullptr || section == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE))
+      continue;
+    begins.push_back(address);
+    std::string_view plain = name;
+    plain = plain.substr(0, plain.find('@'));
+    if (is_closed_function(plain)) found.push_back({address, address + symbol.st_size, name});
+  }
+  std::sort(begins.begin(), begins.end());
+  for (Function& one : found) {
+    const auto next = std::upper_bound(begins.begin(), begins.end(), one.begin);
+    if (one.end == one.begin) one.end = next == begins.end() ? one.begin + 1 : *next;
+    closed_.push_back(one);
+  }
+}
+
+const char* SafePointFinder::closed_function(std::uint64_t address) const {
+  auto next = std::upper_bound(closed_.begin(), closed_.end(), address,
+                               [](std::uint64_t wanted, const Function& one) { return wanted < one.begin; });
+  if (next == closed_.begin()) return nullptr;
+  // Several names may have the same address.
+  for (const std::uint64_t begin = std::prev(next)->begin; next != closed_.begin();) {
+    --next;
+    if (next->begin != begin) break;
+    if (address < next->end) return next->name;
+  }
+  return nullptr;
 }
 
 bool SafePointFinder::is_outdated(const TracedProcess& process) const {
@@ -202,7 +245,9 @@ SafePointFinder::SafePointFinder(const TracedProcess& process) : code_(code_of(p
               ::dwfl_report_end(dwfl_, nullptr, nullptr) == 0 &&
               ::dwfl_linux_proc_attach(dwfl_, process.living_thread(), true) == 0;
   if (attached_) {
-    ::dwfl_getmodules(dwfl_, prepare_module, nullptr, 0);
+    ::dwfl_getmodules(dwfl_, prepare_module, this, 0);
+    std::sort(closed_.begin(), closed_.end(),
+              [](const Function& left, const Function& right) { return left.begin < right.begin; });
     return;
   }
   const char* why = ::dwfl_errmsg(-1);
@@ -235,21 +280,18 @@ int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
     return DWARF_CB_ABORT;
   }
   if (!may_allocate(name, is_executable(name))) return DWARF_CB_OK;
-  GElf_Off offset = 0;
-  GElf_Sym symbol = {};
-  const char* function = ::dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr);
   // A static function of a stripped library has no name; the exported function that called it follows.
-  if (function == nullptr || (symbol.st_size != 0 && offset >= symbol.st_size)) return DWARF_CB_OK;
-  std::string_view plain = function;
-  plain = plain.substr(0, plain.find('@'));
-  if (!is_closed_function(plain)) return DWARF_CB_OK;
+  const char* function = walk->finder->closed_function(address);
+  if (function == nullptr) return DWARF_CB_OK;
+  const std::string_view plain = function;
   walk->verdict = SafePoint::kUnsafe;
-  walk->where = plain;
+  walk->where = plain.substr(0, plain.find('@'));
   return DWARF_CB_ABORT;
 }
 
 SafePoint SafePointFinder::look_at(pid_t thread, std::string* where, StackWalk* stack) {
   Walk walk;
+  walk.finder = this;
   walk.dwfl = dwfl_;
   const int result = ::dwfl_getthread_frames(dwfl_, thread, visit_frame, &walk);
   // libdw takes a thread that has ended in an exec for attached from then on, and would end this process.

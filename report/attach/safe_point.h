@@ -42,13 +42,22 @@ class SafePointFinder {
                       Elf** elf);
   static int find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**);
   static int visit_frame(Dwfl_Frame* frame, void* walk);
-  static int prepare_module(Dwfl_Module* module, void**, const char* name, Dwarf_Addr, void*);
+  static int prepare_module(Dwfl_Module* module, void**, const char* name, Dwarf_Addr, void* finder);
+  void add_closed_functions(Dwfl_Module* module);
+  const char* closed_function(std::uint64_t address) const;
 
   Dwfl_Callbacks callbacks_ = {};
   Dwfl* dwfl_ = nullptr;
   bool attached_ = false;
   bool is_broken_ = false;
   std::vector<std::uint64_t> code_;  // where executable mappings of files begin
+  struct Function {
+    std::uint64_t begin, end;
+    const char* name;
+  };
+  // Functions that a thread must not be in. Collected beforehand, because libdw looks at all symbols of a library for
+  // each address.
+  std::vector<Function> closed_;
 };
 
 }  // namespace culprit::report

@@ -116,10 +116,13 @@ void ThreadChoice::let_go(pid_t thread, Time stopped) {
 
 // Stops the thread and decides whether it can be borrowed. `choosy`: there is time to wait for a better one.
 bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThread* chosen) {
+  // Before the stop, because it takes time in a large program.
+  const FirstStack first = thread == process_.pid() ? first_stack(process_) : FirstStack();
   // Once more, because stopping other threads took time.
   const ThreadCall call = named(thread, process_.thread(thread).current_call());
   if (rank(thread, call) != wanted) return false;
   const std::string slept = sleeps(thread);
+  auto hurry = std::make_unique<const GreatHurry>();
   const Time begin = steady_clock::now();
   switch (HijackedThread::stop(process_, thread, waiter_, begin + kPatience)) {
     case HijackedThread::Stop::kGone:
@@ -134,8 +137,11 @@ bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThre
     case HijackedThread::Stop::kStopped:
       break;
   }
+  // A thread that is asked to stop goes on with its own work, or waits for a processor as it does without that, until
+  // it stops. This process sees that at once in a great hurry only.
+  const Time stopped = hurry->is_granted() ? steady_clock::now() : begin;
   if (!is_as_expected(thread)) {
-    let_go(thread, begin);
+    let_go(thread, stopped);
     return false;
   }
   std::string found;
@@ -148,16 +154,16 @@ bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThre
   ThreadRegisters registers;
   if (point != SafePoint::kUnsafe && read_general_registers(thread, &registers)) {
     const std::uint64_t pointer = stack_pointer(registers);
-    const std::optional<std::uint64_t> floor = stack_floor(process_, thread_pointer(registers), pointer, walk);
+    const std::optional<std::uint64_t> floor = stack_floor(process_, thread_pointer(registers), pointer, walk, first);
     const bool room = floor && pointer > *floor && pointer - *floor > kRoom;
     if ((point == SafePoint::kSafe && room) || !choosy) {
-      *chosen = {thread, room ? *floor : 0, begin};
+      *chosen = {thread, room ? *floor : 0, stopped, std::move(hurry)};
       return true;
     }
     if (found.empty()) found = floor ? "a call near the end of its stack" : "a call on a stack that is not its own";
   }
   where_ = "thread " + std::to_string(thread) + " in " + found;
-  let_go(thread, begin);
+  let_go(thread, stopped);
   seen_[thread].refused = call;
   seen_[thread].refused_after = slept;
   return false;

@@ -16,6 +16,7 @@
 
 #include "report/attach/blocking_calls.h"
 #include "report/attach/hijacked_thread.h"
+#include "report/attach/hurry.h"
 #include "report/attach/safe_point.h"
 #include "report/attach/traced_process.h"
 
@@ -25,6 +26,7 @@ struct ChosenThread {
   pid_t thread = 0;                               // stopped; 0 = a signal to this process asked for the end
   std::uint64_t stack_floor = 0;                  // the lowest address of its stack; 0 = not known
   std::chrono::steady_clock::time_point stopped;  // since then
+  std::unique_ptr<const GreatHurry> hurry;        // as long as it is stopped
 };
 
 class ThreadChoice {

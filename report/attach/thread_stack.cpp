@@ -41,7 +41,7 @@ std::optional<Bounds> bounds_in_descriptor(const TracedProcess& process, std::ui
 }
 
 // Where the kernel put the first thread's stack (Linux, Documentation/filesystems/proc.rst: start_stack of stat).
-std::uint64_t first_stack(const TracedProcess& process) {
+std::uint64_t start_of_first_stack(const TracedProcess& process) {
   const std::string text = process.folder().text("stat");
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
@@ -51,22 +51,30 @@ std::uint64_t first_stack(const TracedProcess& process) {
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
-std::optional<Bounds> bounds_of_first(const TracedProcess& process, std::uint64_t control, std::uint64_t pointer) {
-  const std::uint64_t end = first_stack(process);
-  std::optional<Bounds> result;
-  process.folder().living().for_each_mapping([&](const MappedRange& range) {
-    const bool its_own = range.path == "[stack]" && range.contains(pointer) && pointer < end && end <= range.end;
-    if (its_own && !range.contains(control)) result = Bounds{range.begin, end};
-  });
-  return result;
+// For the first thread's own stack.
+std::optional<Bounds> bounds_in(const FirstStack& first, std::uint64_t control, std::uint64_t pointer) {
+  const bool its_own = pointer >= first.begin && pointer < first.end && first.end <= first.mapping_end;
+  if (!its_own || (control >= first.begin && control < first.mapping_end)) return std::nullopt;
+  return Bounds{first.begin, first.end};
 }
 
 }  // namespace
 
+FirstStack first_stack(const TracedProcess& process) {
+  FirstStack stack;
+  stack.end = start_of_first_stack(process);
+  process.folder().living().for_each_mapping([&](const MappedRange& range) {
+    if (range.path != "[stack]") return;
+    stack.begin = range.begin;
+    stack.mapping_end = range.end;
+  });
+  return stack;
+}
+
 std::optional<std::uint64_t> stack_floor(const TracedProcess& process, std::uint64_t control, std::uint64_t pointer,
-                                         const StackWalk& walk) {
+                                         const StackWalk& walk, const FirstStack& first) {
   std::optional<Bounds> bounds = bounds_in_descriptor(process, control, pointer);
-  if (!bounds) bounds = bounds_of_first(process, control, pointer);
+  if (!bounds) bounds = bounds_in(first, control, pointer);
   if (!bounds || !walk.ascends) return std::nullopt;
   if (walk.outermost != 0 && (walk.outermost > bounds->end || bounds->end - walk.outermost > kNearEnd))
     return std::nullopt;

@@ -12,9 +12,17 @@
 
 namespace culprit::report {
 
+// The stack that the kernel made for the first thread. It may have grown since: then less of it counts.
+struct FirstStack {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t mapping_end = 0;  // the program's arguments and environment lie between
+};
+FirstStack first_stack(const TracedProcess& process);
+
 // The lowest address that a thread may use below its stack pointer. Empty when the thread runs on a stack of another
-// kind. `control`: its thread pointer; `walk`: its frames.
+// kind. `control`: its thread pointer; `walk`: its frames; `first`: for the first thread.
 std::optional<std::uint64_t> stack_floor(const TracedProcess& process, std::uint64_t control, std::uint64_t pointer,
-                                         const StackWalk& walk);
+                                         const StackWalk& walk, const FirstStack& first);
 
 }  // namespace culprit::report

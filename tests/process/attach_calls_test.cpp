@@ -117,7 +117,8 @@ TEST_CASE("a thread in a call that continues after a stop is borrowed", "[attach
   check_fine(run);
 }
 
-// The library lets its thread wait for 0.2 s to be taken out of the call, and then go on with its own work.
+// After a dlopen(), and after a call of the library, a thread waits for 0.2 s to be taken out of it, and then goes on
+// with its own work.
 TEST_CASE("a thread that was not taken out of a call in time has resumed its work", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;

@@ -26,6 +26,23 @@ TEST_CASE("signals that are sent while a call is injected arrive afterwards, as 
   check_fine(run);
 }
 
+// It waits for 0.2 s to be taken out of a call, and then goes on with its own work.
+TEST_CASE("a thread that culprit forgot in a call gets its signals", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const Run run = run_alone("attach_signals", {"sent"}, [&](pid_t pid) {
+    for (const char* command : {"attach", "detach"}) {
+      const Finished finished =
+          run_culprit({command, std::to_string(pid), "--timeout", "60s"},
+                      {{"LD_PRELOAD", subject_path("late_tracer.so").string()}, {"FINISHED_MS", "400"}});
+      INFO(finished.err);
+      CHECK(finished.exit_code == 0);
+    }
+    check_runs_alone(pid);
+  });
+  check_fine(run);
+}
+
 TEST_CASE("a call that crashes is reported, with the place and with all that it leaves behind", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;

@@ -39,8 +39,8 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec* local, unsigned long cou
       (ssize_t(*)(pid_t, const struct iovec*, unsigned long, const struct iovec*, unsigned long, unsigned long))dlsym(
           RTLD_NEXT, "process_vm_readv");
   const ssize_t got = real(pid, local, count, remote, remote_count, flags);
-  // The word that a call stores at its end, while its thread runs.
-  if (last == PTRACE_CONT && got == sizeof(int) && *(const int*)local->iov_base == 1)
+  // The word that is stored at the end of a call, while its thread runs.
+  if (last == PTRACE_CONT && got == sizeof(int) && *(const int*)local->iov_base != 0)
     usleep((useconds_t)milliseconds("FINISHED_MS") * 1000);
   return got;
 }
