@@ -63,8 +63,8 @@ class Page(BrowserTest):
         self.script("location.hash = JSON.parse(document.getElementById('data').textContent).reports[0].leaks[2500].id")
         self.wait(lambda: self.all("tr.row.open") != [])
         self.assertIn(2500, self.rows())
-        self.script("""window.scrollTo(0, document.querySelector('#leaks').getBoundingClientRect().top + window.scrollY +
-                                          2000)""")
+        self.script("""const top = document.querySelector('#leaks').getBoundingClientRect().top;
+            window.scrollTo(0, top + window.scrollY + 2000)""")
         self.wait(lambda: self.rows()[0] < 500)
         self.wait(lambda: self.script("""return [...document.querySelectorAll('tr.row')].some((one) => {
             const box = one.getBoundingClientRect(); return box.top < innerHeight && box.bottom > 0; })"""))
