@@ -228,7 +228,6 @@ TEST_CASE("the headline of a sweep says bad things first, and no number that is 
   const std::string all =
       "1 leak that the clean run does not have · 1 bad free that the clean run does not have · 1 crash";
   CHECK(head_of(sweep) == title + all + "\n");
-  // What is not known stands above all.
   sweep.runs[0].not_known.emplace_back("the disk was full");
   CHECK(head_of(sweep) == "NOT KNOWN: 1 run: the disk was full\n" + title + all + " · NOT KNOWN what else\n");
   sweep = sweep_with(2, SweepOutcome::kFine);
