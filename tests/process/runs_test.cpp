@@ -180,7 +180,8 @@ TEST_CASE("runs with one pattern see their own dumps only", "[runs]") {
 
 TEST_CASE("what a folder has besides readable dumps is named", "[runs]") {
   const Run good = run_preloaded("free_null");
-  for (const char* what : {"damaged", "cut", "empty", "dangling", "nested", "nested deeper", "fifo", "no dump"}) {
+  for (const char* what : {"damaged", "cut", "empty", "dangling", "nested", "nested deeper", "nested empty", "nested dangling",
+                           "fifo", "no dump"}) {
     INFO(what);
     const std::string kind = what;
     const TemporaryFolder folder;
@@ -201,6 +202,9 @@ TEST_CASE("what a folder has besides readable dumps is named", "[runs]") {
       fs::create_directories(folder.file("sub/a/b"));
       fs::copy_file(good.dump(), folder.file("sub/a/b/bad.dump"));
     }
+    if (kind == "nested empty" || kind == "nested dangling") fs::create_directory(folder.file("sub"));
+    if (kind == "nested empty") std::ofstream(folder.file("sub/bad.dump")).flush();
+    if (kind == "nested dangling") fs::create_symlink("nowhere", folder.file("sub/bad.dump"));
     check_gate(gate({folder.path().string()}), 4, "bad.dump");
     const Finished shown = run_culprit({"report", folder.path().string()});
     CHECK(shown.exit_code == 0);

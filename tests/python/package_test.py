@@ -321,6 +321,34 @@ for bad in "", "x", "4Q", "-1", "1KBB":
         self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout,
                          version + "\n")
 
+    def test_gates_on_what_only_a_look_inside_python_tells(self):
+        """Where there was none they are not green."""
+        fakes = os.path.join(SOURCE, "tests", "subjects", "python_fakes")
+        self.write("keep.py", f"import os, sys\nsys.path.insert(0, {fakes!r})\nimport torch\n"
+                              "kept = torch.empty(3000000)\nif 'exit' in sys.argv: os._exit(0)\n")
+        self.write("free.py", "import fake_cuda\nfake_cuda.Memory(1000).free()\n")
+        for what, words, code in (
+                ("live-cached", ["keep.py"], 1), ("live-cached", ["keep.py", "exit"], 4), ("live-cached", ["free.py"], 0),
+                ("live-cached", ["keep.py", "off"], 4), ("live-cached", ["free.py", "off"], 0),
+                ("freed-at-end", ["free.py"], 0), ("freed-at-end", ["free.py", "off"], 4),
+                ("leaks", ["keep.py", "off"], 0)):
+            with self.subTest(what, words=words):
+                more = {"CULPRIT_PYTHON": "0"} if "off" in words else {}
+                run = environment(FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"), **more)
+                dump = os.path.join(self.folder, "a.dump")
+                done = subprocess.run([CULPRIT, "run", "--fail-on", what, "--out", dump, "--", sys.executable, *words],
+                                      env=run, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                merged = os.path.join(self.folder, "a.json")
+                again = [[CULPRIT, "report", dump, "--fail-on", what], [CULPRIT, "merge", dump, "-o", merged],
+                         [CULPRIT, "report", merged, "--fail-on", what]]
+                codes = [subprocess.run(one, env=environment(), capture_output=True, timeout=60, check=False).returncode
+                         for one in again]
+                self.assertEqual(codes, [code, 0, code])
+                for name in os.listdir(self.folder):
+                    if not name.endswith(".py"):
+                        os.unlink(os.path.join(self.folder, name))
+
     def test_memory_that_was_freed_only_while_python_ended(self):
         self.write("end.py", """
 import atexit, threading, fake_cuda

@@ -114,7 +114,9 @@ def recording_is_off() -> bool:
     """Whether recording was switched off (CULPRIT_START=signal, stop()): new allocations are not seen."""
     library = _library.library()
     # A libculprit.so of version 0.2.0 does not tell.
-    return hasattr(library, "culprit_api_recording_is_off") and bool(library.culprit_api_recording_is_off())
+    if library is None or not hasattr(library, "culprit_api_recording_is_off"):
+        return False
+    return bool(library.culprit_api_recording_is_off())
 
 
 def not_recorded() -> int | None:

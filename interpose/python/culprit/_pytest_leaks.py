@@ -85,18 +85,19 @@ def _chosen_by(item: pytest.Item) -> dict[str, Any]:
         return {}
     if marker.args:
         _refuse(item, f"{marker.args[0]!r} has no name; there are: {', '.join(_MARKER)}")
-    for name, value in marker.kwargs.items():
+    chosen: dict[str, Any] = dict(marker.kwargs)
+    for name, value in chosen.items():
         if name not in _MARKER:
             _refuse(item, f"there is no {name}; there are: {', '.join(_MARKER)}")
         kind, least, needed = _MARKER[name]
         if kind is not None and (type(value) is not kind or value < least):
             _refuse(item, f"{name}={value!r}: {needed} is needed")
-    if "allow" in marker.kwargs:
+    if "allow" in chosen:
         try:
-            _check.parse_bytes(marker.kwargs["allow"])
+            _check.parse_bytes(chosen["allow"])
         except ValueError as error:
             _refuse(item, f"allow={error}")
-    return dict(marker.kwargs)
+    return chosen
 
 
 def _refuse(item: pytest.Item, why: str) -> NoReturn:
