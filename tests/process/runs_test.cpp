@@ -180,8 +180,8 @@ TEST_CASE("runs with one pattern see their own dumps only", "[runs]") {
 
 TEST_CASE("what a folder has besides readable dumps is named", "[runs]") {
   const Run good = run_preloaded("free_null");
-  for (const char* what : {"damaged", "cut", "empty", "dangling", "nested", "nested deeper", "nested empty", "nested dangling",
-                           "fifo", "no dump"}) {
+  for (const char* what : {"damaged", "cut", "empty", "dangling", "nested", "nested deeper", "nested empty",
+                           "nested dangling", "fifo", "no dump"}) {
     INFO(what);
     const std::string kind = what;
     const TemporaryFolder folder;

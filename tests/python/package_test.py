@@ -328,7 +328,8 @@ for bad in "", "x", "4Q", "-1", "1KBB":
                               "kept = torch.empty(3000000)\nif 'exit' in sys.argv: os._exit(0)\n")
         self.write("free.py", "import fake_cuda\nfake_cuda.Memory(1000).free()\n")
         for what, words, code in (
-                ("live-cached", ["keep.py"], 1), ("live-cached", ["keep.py", "exit"], 4), ("live-cached", ["free.py"], 0),
+                ("live-cached", ["keep.py"], 1), ("live-cached", ["keep.py", "exit"], 4),
+                ("live-cached", ["free.py"], 0),
                 ("live-cached", ["keep.py", "off"], 4), ("live-cached", ["free.py", "off"], 0),
                 ("freed-at-end", ["free.py"], 0), ("freed-at-end", ["free.py", "off"], 4),
                 ("leaks", ["keep.py", "off"], 0)):
