@@ -215,13 +215,12 @@ std::uint64_t set_signal_mask(std::uint64_t mask) {
 
 constexpr std::uint64_t mask_of(int signal) { return std::uint64_t{1} << (signal - 1); }
 
-std::uint64_t system_block_signals() {
-  // Signals of faults stay unblocked: the kernel ends the process for a blocked one. Our own handler repairs a
-  // truncated dump (truncation_guard.h), and a filter's handler may make a system call for us (SIGSYS).
-  constexpr std::uint64_t kFaults =
-      mask_of(SIGBUS) | mask_of(SIGSEGV) | mask_of(SIGFPE) | mask_of(SIGILL) | mask_of(SIGTRAP) | mask_of(SIGSYS);
-  return set_signal_mask(~kFaults);
-}
+// Signals of faults stay unblocked: the kernel ends the process for a blocked one. Our own handler repairs a truncated
+// dump (truncation_guard.h), and a filter's handler may make a system call for us (SIGSYS).
+constexpr std::uint64_t kFaults =
+    mask_of(SIGBUS) | mask_of(SIGSEGV) | mask_of(SIGFPE) | mask_of(SIGILL) | mask_of(SIGTRAP) | mask_of(SIGSYS);
+
+std::uint64_t system_block_signals() { return set_signal_mask(~kFaults); }
 
 void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
 
@@ -294,12 +293,13 @@ bool stderr_takes_text() {
 }
 
 // A write without a reader leaves a pending SIGPIPE for this thread, and one to a file of the largest size (ulimit -f)
-// a SIGXFSZ; this thread blocks both. Removes them, unless the program blocks them itself: its own may be pending.
+// a SIGXFSZ; this thread blocks both. Removes them, unless the program blocks them itself: its own may be pending. On
+// our own stack it is block_signals() that blocks them.
 class NoSignalOfWrite {
  public:
   NoSignalOfWrite() { system_call(SYS_rt_sigprocmask, SIG_BLOCK, &kBoth, &before_, sizeof(kBoth)); }
   ~NoSignalOfWrite() {
-    const std::uint64_t ours = raised_ & ~before_;
+    const std::uint64_t ours = before_ == kOnOwnStack ? raised_ : raised_ & ~before_;
     if (ours != 0) {
       const struct timespec now = {0, 0};
       system_call(SYS_rt_sigtimedwait, &ours, nullptr, &now, sizeof(ours));
@@ -316,6 +316,7 @@ class NoSignalOfWrite {
 
  private:
   static constexpr std::uint64_t kBoth = mask_of(SIGPIPE) | mask_of(SIGXFSZ);
+  static constexpr std::uint64_t kOnOwnStack = ~(kFaults | mask_of(SIGKILL) | mask_of(SIGSTOP));
   std::uint64_t before_ = 0;
   std::uint64_t raised_ = 0;
 };

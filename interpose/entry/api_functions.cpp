@@ -90,6 +90,9 @@ CULPRIT_EXPORT std::uint64_t culprit_api_live_bytes(std::uint64_t since, std::ui
   return bytes;
 }
 
+// For the Python package: while recording is off, no check knows what is left behind.
+CULPRIT_EXPORT int culprit_api_recording_is_off() { return recording_is_off() ? 1 : 0; }
+
 CULPRIT_EXPORT std::uint64_t culprit_api_not_recorded() {
   Process* process = process_if_recording();
   if (process == nullptr) return recording_failed() ? ~std::uint64_t{0} : 0;

@@ -37,6 +37,10 @@ struct RunMessage {
 constexpr std::int32_t kStartTold = 1 << 16;
 constexpr std::int32_t kUntoldRecording = kStartTold + 1;
 
+// FailedStart::error of a command that a `culprit run` or `culprit sweep` inside of this run started, and whose
+// processes recorded: what they left behind is known there only.
+constexpr std::int32_t kRunOfItsOwn = kStartTold + 2;
+
 struct RunStarts {
   static constexpr std::uint32_t kEntries = 15;
   std::uint32_t version;

@@ -156,6 +156,8 @@ bool recording_wanted() {
   return false;
 }
 
+bool recording_is_off() { return switched_off.load(std::memory_order_acquire) != 0; }
+
 void begin_late() { late.store(1, std::memory_order_release); }
 
 bool began_late() { return late.load(std::memory_order_acquire) != 0; }

@@ -29,6 +29,9 @@ bool recording_wanted();
 // and async-signal-safe.
 void switch_recording(bool on);
 
+// Whether recording is off now, also before the first call of CUDA. Thread-safe and async-signal-safe.
+bool recording_is_off();
+
 // At load: with CULPRIT_START=signal recording is off, and the signal that CULPRIT_SIGNAL names (USR2 where that cannot
 // be used) switches it. The handler is installed only in a process that uses CUDA: at load if the program is linked to
 // a CUDA library, else at the first sign of CUDA. It is installed only if the signal has its default action; otherwise

@@ -41,6 +41,7 @@ int run_report(const ReportCommand& command) try {
   std::vector<Report>& reports = loaded.reports;
   if (loaded.unreadable && reports.empty()) return kExitUnreadable;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
+  if (!has_devices(reports, command.selection)) return kExitUnreadable;
   add_missing_ranks(runs.is_whole_job(), &reports);
   add_notes_on_runs(named.paths, &reports);
   const bool judged = has_gate(command.output) || command.selection.compares();

@@ -217,6 +217,7 @@ int report_run(const std::vector<std::string>& paths, const std::vector<Report>&
   reports.insert(reports.begin(), failed.begin(), failed.end());
   if (!kept) forget_dumps(&reports);
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
+  if (!has_devices(reports, command.selection)) return kExitUnreadable;
   add_missing_ranks(!is_a_rank(), &reports);
   require_complete(command.output, &reports);
   if (!lives_on.empty()) tell_lives_on(command.output, {lives_on}, &reports);
@@ -347,6 +348,7 @@ int run_program(const RunCommand& command) {
     place.emplace(command);
     if (place->pattern() == pattern_of_path(absolute_path(command.output.output)))
       throw FileError(command.output.output + ": is the dump of --out, and would be lost; choose another file for -o");
+    if (has_gate(command.output) || command.selection.compares()) check_library();
     environment = preload_environment(place->pattern(), place->folder());
     const Environment starts = place->run_starts().variables();
     environment.insert(environment.end(), starts.begin(), starts.end());
@@ -410,6 +412,7 @@ int run_program(const RunCommand& command) {
     std::vector<Report> failed = reports_of(found_processes, charged, dumps);
     std::vector<Report> told = place->run_starts().reports(dumps);
     std::move(told.begin(), told.end(), std::back_inserter(failed));
+    if (!dumps.empty() || !failed.empty()) tell_run_around(child.pid, command.command.front());
     place->set_lives_on(lives_on);
     place->set_notes(charges.notes());
     finish(&*place, child, dumps, failed);

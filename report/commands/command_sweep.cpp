@@ -234,6 +234,7 @@ int write_sweep(const Sweep& sweep, const OutputOptions& options) {
 
 int sweep_all(const SweepCommand& command) {
   check_output_file(command.output.output, {});
+  if (has_gate(command.output)) check_library();
   Dumps dumps(command.out);
   Sweep sweep;
   sweep.command = command.command;
@@ -255,6 +256,7 @@ int sweep_all(const SweepCommand& command) {
     dumps.keep();
     return kExitUnreadable;
   }
+  if (!sweep.clean_reports.empty()) tell_run_around(clean.pid, command.command.front());
   const std::vector<AllocationSite> all = sites_of(sweep.clean_reports);
   sweep.sites = all.size();
   for (const AllocationSite& site : chosen_sites(command, all)) {

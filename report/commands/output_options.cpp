@@ -228,8 +228,17 @@ int write_reports(const std::vector<Report>& reports, const OutputOptions& optio
 }
 
 void require_complete(const OutputOptions& options, std::vector<Report>* reports) {
-  if (!options.require_complete) return;
+  const auto unseen = [](std::uint64_t count, const std::string& what, const std::string& why) {
+    return what + " of " + plural(count, "process", "processes") +
+           " is not known: no look inside Python was taken (CULPRIT_PYTHON=0, " + why + ")";
+  };
   for (Report& report : *reports) {
+    if (asks(options, "live-cached") && report.caches_unseen != 0)
+      report.not_joined.push_back(
+          unseen(report.caches_unseen, "what lives inside the caches", "os._exit, a signal, no Python"));
+    if (asks(options, "freed-at-end") && report.python_ends_unseen != 0)
+      report.not_joined.push_back(unseen(report.python_ends_unseen, "what Python freed at its end", "another version"));
+    if (!options.require_complete) continue;
     const std::string share = recorded_share_text(report);
     if (!share.empty()) report.not_joined.push_back(share);
   }

@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "report/base/byte_size.h"
+#include "report/base/log.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/causes.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 namespace {
@@ -51,6 +54,23 @@ std::string problem_of(int stream, const SelectionOptions& options, OutputOption
 }
 
 }  // namespace
+
+bool has_devices(const std::vector<Report>& reports, const SelectionOptions& options) {
+  std::set<unsigned> used;
+  for (const Report& report : reports) {
+    for (const DeviceInfo& device : report.devices) used.insert(device.ordinal);
+  }
+  if (options.devices.empty() || is_in(options.devices, "host") || used.empty()) return true;
+  std::string list, chosen;
+  for (const unsigned device : used) {
+    if (is_in(options.devices, std::to_string(device))) return true;
+    list += (list.empty() ? "GPU " : ", GPU ") + std::to_string(device);
+  }
+  for (const std::string& one : options.devices) chosen += (chosen.empty() ? "" : ",") + one;
+  log::error("--devices " + chosen + ": no process used such a GPU; there " + (used.size() == 1 ? "is: " : "are: ") +
+             list);
+  return false;
+}
 
 Option& add_growth_option(OptionList* list, std::string* value, const std::string& help) {
   return list->add("--allow-growth", value, help + "as 10% or 64MiB (default 0)")

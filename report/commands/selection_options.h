@@ -13,6 +13,9 @@ namespace culprit::report {
 // new requires a baseline.
 void add_selection_options(OptionList* list, SelectionOptions* options, OutputOptions* output);
 
+// False, with a message on stderr, when all processes used GPUs, and none of those that --devices names.
+bool has_devices(const std::vector<Report>& reports, const SelectionOptions& options);
+
 // Declares --allow-growth, with a value for parse_growth(); `help` is the beginning of its help text.
 Option& add_growth_option(OptionList* list, std::string* value, const std::string& help);
 

@@ -31,6 +31,12 @@ std::string problem_of(const std::string& path) {
   return input.bytes == 0 ? "is empty" : "is damaged: it does not begin as a dump does";
 }
 
+// Whether a file with the name of a dump is one, or was one: others have such names, too.
+bool may_be_dump(const std::string& path) {
+  const InputFile input = open_input(path);
+  return !input.file.is_open() || input.bytes == 0 || header_of_dump(path).has_value();
+}
+
 // One device and inode for each folder: links may lead round in a circle.
 using FolderId = std::pair<dev_t, ino_t>;
 
@@ -106,7 +112,7 @@ class Folders {
         if (++entries_ >= kMostNestedEntries) return;
         if (folder_id(entry)) {
           look_below(entry, named);
-        } else if (has_name_of_dump(entry) && header_of_dump(entry.string())) {
+        } else if (has_name_of_dump(entry) && may_be_dump(entry.string())) {
           nested_[folder.string()].push_back(entry.string());
         }
       });

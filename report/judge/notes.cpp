@@ -5,6 +5,7 @@
 
 #include "interpose/format/python_versions.h"
 #include "report/base/words.h"
+#include "report/judge/python_view.h"
 #include "report/model/frame_rules.h"
 #include "report/model/report.h"
 #include "report/model/stacks.h"
@@ -76,10 +77,21 @@ std::string attach_note(const Header& header) {
          (throws ? "NVTX ranges are not seen" : "exceptions and NVTX ranges are not seen with this back end");
 }
 
+bool has_cache_without_view(const Report& report) {
+  const std::vector<CacheTotal>& caches = report.summary.caches;
+  return report.caches_inside.empty() && std::any_of(caches.begin(), caches.end(), [](const CacheTotal& cache) {
+           return cache.pool != nullptr && tells_from_inside(cache.pool->name);
+         });
+}
+
 }  // namespace
 
 void add_notes(const Header& header, const StackResolver& stacks, bool without_view, Report* report) {
   std::vector<std::string>& notes = report->notes;
+  report->caches_unseen = has_cache_without_view(*report) ? 1 : 0;
+  // With CULPRIT_PYTHON=0 no interpreter is looked for.
+  const bool has_python = header.python_version != 0 || base_name(report->process.executable).rfind("python", 0) == 0;
+  report->python_ends_unseen = has_python && header.view_state != PythonViewState::kLoaded ? 1 : 0;
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
   const std::string python = python_note(header);
   if (!python.empty()) notes.push_back(python);

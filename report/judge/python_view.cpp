@@ -240,6 +240,8 @@ void add_cupy(const PythonView& view, std::vector<CacheInside>* caches) {
 
 }  // namespace
 
+bool tells_from_inside(const std::string& pool) { return pool == kTorchPool || pool == kCuPyPool; }
+
 std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns) {
   std::vector<CacheInside> caches;
   TorchInside torch(view);

@@ -66,6 +66,9 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
 // addresses that are both in the view and in the dump.
 std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns);
 
+// Whether the framework of this pool tells of its cache from inside Python.
+bool tells_from_inside(const std::string& pool);
+
 // The caches at the last moment at which memory ran out: all segments, since they may have been freed. Empty when the
 // view has none. `device`: of one device, with the reasons why idle memory did not serve the request for `asked_bytes`
 // of the driver.

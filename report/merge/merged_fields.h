@@ -453,6 +453,8 @@ void fields(Archive& archive, Report* report) {
   archive("devices", &report->devices);
   archive("summary", &report->summary);
   archive("live_cached_bytes", &report->live_cached_bytes);
+  archive("caches_unseen", &report->caches_unseen);
+  archive("python_ends_unseen", &report->python_ends_unseen);
   archive("caches_inside", &report->caches_inside);
   archive("pictures", &report->pictures);
   archive("freed_at_end", &report->freed_at_end);

@@ -234,6 +234,8 @@ void ReportMerger::add_head(const Report& report) {
 #define COUNTER_REPORT(name) report_.name += report.name;
 #include "interpose/format/counters.def"
   report_.live_cached_bytes += report.live_cached_bytes;
+  report_.caches_unseen += report.caches_unseen;
+  report_.python_ends_unseen += report.python_ends_unseen;
   merge_caches(report.caches_inside, &report_.caches_inside);
   Dropped& dropped = report_.dropped;
   if (!report.dropped.reason.empty()) {

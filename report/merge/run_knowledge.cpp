@@ -91,6 +91,8 @@ RunKnowledge::RunKnowledge(const NamedDumps& named) : named_(named) {
     const std::string file = file_beside_or_above(path, id);
     runs_[id] = file.empty() ? missing_record(id) : record_in(file, id);
   }
+  std::map<std::string, RunRecord> removed_runs;
+  std::vector<std::string> removed_files;
   for (const std::string& file : named.run_files) {
     const std::string id = run_id_of_file(fs::path(file).filename().string());
     const auto known = runs_.find(id);
@@ -100,11 +102,19 @@ RunKnowledge::RunKnowledge(const NamedDumps& named) : named_(named) {
         known == runs_.end() && !run.dumps.empty() &&
         std::none_of(run.dumps.begin(), run.dumps.end(), [](const DumpOfRun& dump) { return is_there(dump.path); });
     if (removed) {
-      log::note(file + ": is of a run whose dumps are no longer here, and was left out");
-      continue;
+      removed_runs[id] = std::move(run);
+      removed_files.push_back(file);
+    } else {
+      runs_[id] = std::move(run);
     }
-    runs_[id] = std::move(run);
   }
+  // Where no dump is left at all, what they had is not known.
+  if (runs_.empty() && named.paths.empty()) {
+    runs_ = std::move(removed_runs);
+    return;
+  }
+  for (const std::string& file : removed_files)
+    log::note(file + ": is of a run whose dumps are no longer here, and was left out");
 }
 
 std::map<std::string, EndOfRun> RunKnowledge::ends() const {

@@ -67,6 +67,8 @@ struct Report {
   std::vector<CacheInside> caches_inside;  // only of allocators that reported it
   std::vector<CacheInside> ran_out;        // likewise, at the last moment at which memory ran out
   std::uint64_t live_cached_bytes = 0;     // of live tensors, in `caches_inside` or those of the merged reports
+  std::uint64_t caches_unseen = 0;         // processes with a cache of PyTorch's or CuPy's that did not report it
+  std::uint64_t python_ends_unseen = 0;    // processes with an interpreter, of whose end nothing is known
   std::vector<ErrorGroup> errors;
   std::vector<FailedAllocation> failed_allocations;  // most frequent first
   std::vector<SuppressionUse> suppressed;            // in the order of the files' lines

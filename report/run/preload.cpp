@@ -1,10 +1,15 @@
 #include "report/run/preload.h"
 
+#include <elf.h>
+
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 
 #include "report/base/environment.h"
+#include "report/base/input_file.h"
 #include "report/base/log.h"
 #include "report/proc/process_folder.h"
 
@@ -36,6 +41,29 @@ std::string find_library() {
   }
   log::debug("the library is " + path + (chosen ? " (CULPRIT_LIBRARY)" : ""));
   return path;
+}
+
+namespace {
+
+// A whole library for this command's processor, with the name of a symbol that each version exports.
+bool is_culprit_library(const std::string& path) {
+  Elf64_Ehdr header = {}, own = {};
+  if (!read_beginning(path, &header, sizeof(header)) || !read_beginning(own_program(), &own, sizeof(own))) return false;
+  const bool same_kind = std::memcmp(header.e_ident, own.e_ident, EI_VERSION) == 0 && header.e_machine == own.e_machine;
+  const std::string content = read_input(path);
+  // The last part of the file is the table of its sections.
+  const std::uint64_t end = header.e_shoff + std::uint64_t{header.e_shnum} * header.e_shentsize;
+  return same_kind && end <= content.size() && content.find("culprit_api_version") != std::string::npos;
+}
+
+}  // namespace
+
+void check_library() {
+  const std::string path = find_library();
+  if (is_culprit_library(path)) return;
+  throw std::runtime_error(path + ": is no libculprit.so" +
+                           (is_set("CULPRIT_LIBRARY") ? ", and CULPRIT_LIBRARY names it. Run: unset CULPRIT_LIBRARY"
+                                                      : ", or a part of one: install culprit again"));
 }
 
 namespace {

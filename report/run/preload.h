@@ -16,6 +16,10 @@ std::string find_library();
 // The same for LD_PRELOAD. Throws, too, when that cannot hold the path.
 std::string preloadable_library();
 
+// Throws FileError or std::runtime_error when the library of find_library() is another one, or only a part of one: the
+// loader would go on without it, and a gate would be green.
+void check_library();
+
 // The variables that make a command run under libculprit.so, write its dumps after `pattern` and print nothing at its
 // end. LD_PRELOAD cannot hold a path with spaces or colons: `folder`, which must exist as long as the command runs,
 // gets a link to such a library. Throws std::runtime_error when there is no library, or no link can be made.

@@ -1,13 +1,21 @@
 #include "report/run/run_starts.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
 
 #include "interpose/format/run_starts.h"
+#include "report/base/descriptor.h"
+#include "report/base/environment.h"
 #include "report/base/file_error.h"
+#include "report/base/log.h"
 #include "report/base/words.h"
 #include "report/merge/run_file.h"
 #include "report/model/report.h"
@@ -43,6 +51,30 @@ std::string reason_without_dump(int error, const std::string& path) {
   return "no dump could be made" + where + " (" + std::strerror(error) + "); choose another --out";
 }
 
+void tell_run_around(int child, const std::string& program) {
+  if (!is_set("CULPRIT_RUN_STARTS")) return;
+  const Descriptor file(::open(std::getenv("CULPRIT_RUN_STARTS"), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info = {};
+  // A shorter file would raise SIGBUS.
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || info.st_size < static_cast<off_t>(sizeof(RunStarts))) {
+    log::debug("the run around this one cannot be told of it");
+    return;
+  }
+  void* const mapped = ::mmap(nullptr, sizeof(RunStarts), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (mapped == MAP_FAILED) return;
+  auto* const starts = static_cast<RunStarts*>(mapped);
+  const std::uint32_t index = starts->version == format::kRunStartsVersion
+                                  ? __atomic_fetch_add(&starts->failed, 1, __ATOMIC_RELAXED)
+                                  : RunStarts::kEntries;
+  if (index < RunStarts::kEntries) {
+    FailedStart& start = starts->entries[index];
+    start.error = format::kRunOfItsOwn;
+    program.copy(start.program, sizeof(start.program) - 1);
+    __atomic_store_n(&start.pid, child, __ATOMIC_RELEASE);
+  }
+  ::munmap(mapped, sizeof(RunStarts));
+}
+
 RunStartsFile::RunStartsFile(const std::string& folder) : path_(folder + "/run-starts") {
   const auto starts = std::make_unique<RunStarts>();
   starts->version = format::kRunStartsVersion;
@@ -70,6 +102,12 @@ std::vector<Report> RunStartsFile::reports(const std::vector<std::string>& dumps
   for (std::uint32_t i = 0; i < starts->failed && i < RunStarts::kEntries; ++i) {
     const FailedStart& start = starts->entries[i];
     const bool complete = start.pid != 0;
+    if (complete && start.error == format::kRunOfItsOwn) {
+      reports.push_back(report_of_deed(start.pid, text_of(start.program),
+                                       "ran under a `culprit run` of its own: what it left behind is in the report of "
+                                       "that one only"));
+      continue;
+    }
     reports.push_back(report_without_dump(
         start.pid, complete ? text_of(start.program) : "",
         complete ? reason_without_dump(start.error, text_of(start.path)) : "no dump could be made"));
@@ -91,7 +129,8 @@ std::vector<Report> RunStartsFile::reports(const std::vector<std::string>& dumps
     const std::string processes = plural(count, "more process", "more processes");
     if (count != 0) reports.push_back(report_without_dump(0, processes, processes + " " + reason));
   };
-  add_rest(starts->failed > RunStarts::kEntries ? starts->failed - RunStarts::kEntries : 0, "could not make a dump");
+  add_rest(starts->failed > RunStarts::kEntries ? starts->failed - RunStarts::kEntries : 0,
+           "could not make a dump, or ran under a `culprit run` of their own");
   add_rest(socket_.more(), "could not make a dump, or recorded where the run does not see it");
   add_rest(starts->recording > found ? starts->recording - found : 0,
            "recorded, but the dump was not found: it was removed, or CULPRIT_OUT was changed");

@@ -32,6 +32,10 @@ class RunStartsFile {
   RunSocket socket_;
 };
 
+// When this command runs inside of another `culprit run`: tells that one of processes that record here, and so not
+// there. `child`: of the command `program`.
+void tell_run_around(int child, const std::string& program);
+
 // Why a process with this errno has no dump; `path`: of the dump, if that is known.
 std::string reason_without_dump(int error, const std::string& path);
 

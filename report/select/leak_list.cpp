@@ -109,6 +109,9 @@ LeakList list_of_reports(const std::string& path, const Json& json, std::size_t 
       read_leaks(json, strict, frames.get(), &list);
     } else {
       for (const Json& one : json.at("reports")) read_leaks(one, strict, frames.get(), &list);
+      const std::string verdict = json.value("summary", Json::object()).value("verdict", "clean");
+      if (list.not_known.empty() && verdict == verdict_name(Verdict::kNotKnown))
+        list.not_known.emplace_back("nothing was recorded");
     }
   } catch (const std::length_error& error) {
     throw FileError(path + ": a damaged JSON report: " + error.what());

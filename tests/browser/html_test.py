@@ -34,6 +34,54 @@ class Page(BrowserTest):
         self.script("window.scrollTo(0, document.documentElement.scrollHeight)")
         self.wait(lambda: len(self.all("tr.row")) > rows)
 
+    def rows(self):
+        """The numbers of the rows that are there."""
+        numbers = self.script("return [...document.querySelectorAll('tr.row')].map((one) => Number(one.dataset.at))")
+        self.assertLessEqual(len(numbers), 350)
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+        return numbers
+
+    def scroll_on(self):
+        """To the end of the rows that are there: others come, and those that the reader sees stay where they are."""
+        last = self.rows()[-1]
+        top = """return document.querySelector('tr.row[data-at="' + arguments[0] + '"]').getBoundingClientRect().top"""
+        before = self.script("window.scrollTo(0, document.documentElement.scrollHeight);" + top, last)
+        self.wait(lambda: self.rows()[-1] > last)
+        self.assertAlmostEqual(before, self.script(top, last), delta=2)
+        return self.script("return document.querySelector('#leaks').offsetHeight")
+
+    def scroll_back(self):
+        """In a step, and at once."""
+        first = self.rows()[0]
+        self.script("document.querySelector('tr.row').scrollIntoView()")
+        self.wait(lambda: self.rows()[0] < first)
+        self.script("document.querySelector('#leaks').scrollIntoView()")
+        self.wait(lambda: self.rows()[0] == 0)
+        self.assertLessEqual(self.script("return document.querySelector('.space td').offsetHeight"), 1)
+
+    def open_in_the_middle(self):
+        self.script("location.hash = JSON.parse(document.getElementById('data').textContent).reports[0].leaks[2500].id")
+        self.wait(lambda: self.all("tr.row.open") != [])
+        self.assertIn(2500, self.rows())
+        self.script("""const top = document.querySelector('#leaks').getBoundingClientRect().top;
+            window.scrollTo(0, top + window.scrollY + 2000)""")
+        self.wait(lambda: self.rows()[0] < 500)
+        self.wait(lambda: self.script("""return [...document.querySelectorAll('tr.row')].some((one) => {
+            const box = one.getBoundingClientRect(); return box.top < innerHeight && box.bottom > 0; })"""))
+
+    def test_rows_far_away_go_and_come_back(self):
+        """A key in the search field takes all rows away: five thousand would take seconds."""
+        for width in (390, 1280):
+            with self.subTest(width=width):
+                self.set_width(width)
+                self.open("large.html")
+                heights = []
+                while self.rows()[0] < 300:
+                    heights.append(self.scroll_on())
+                self.assertEqual(heights, sorted(heights))
+                self.scroll_back()
+                self.open_in_the_middle()
+
     def test_flame_graph_zooms_in_and_out(self):
         self.open("large.html")
         names = self.texts("#flame div.bar")

@@ -161,6 +161,38 @@ else:
 """)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_check_is_not_known_while_recording_is_off(self):
+        done = self.run_python("""
+import culprit, fake_cuda
+kept = []
+
+def check():
+    with culprit.check():
+        kept.append(fake_cuda.Memory(1234))
+
+def grow():
+    kept.append(fake_cuda.Memory(1234))
+
+for function in check, culprit.no_growth(grow):
+    try:
+        function()
+    except culprit.NotKnownError as error:
+        assert "recording was off" in str(error), error
+    else:
+        raise SystemExit("no NotKnownError")
+culprit.start()
+try:
+    check()
+except culprit.LeakError as error:
+    assert error.leaked_bytes == 1234 and not isinstance(error, culprit.NotKnownError), error
+else:
+    raise SystemExit("no LeakError")
+with culprit.check():
+    culprit.stop()  # spans that the program chooses
+    culprit.start()
+""", CULPRIT_START="signal")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def run_with_fakes(self, text, **more):
         fakes = os.path.join(SOURCE, "tests", "subjects", "python_fakes")
         done = self.run_python(f"import sys; sys.path.insert(0, {fakes!r})\n" + text,
@@ -288,6 +320,35 @@ for bad in "", "x", "4Q", "-1", "1KBB":
             self.assertIn(f'version = "{version}"', file.read())
         self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout,
                          version + "\n")
+
+    def test_gates_on_what_only_a_look_inside_python_tells(self):
+        """Where there was none they are not green."""
+        fakes = os.path.join(SOURCE, "tests", "subjects", "python_fakes")
+        self.write("keep.py", f"import os, sys\nsys.path.insert(0, {fakes!r})\nimport torch\n"
+                              "kept = torch.empty(3000000)\nif 'exit' in sys.argv: os._exit(0)\n")
+        self.write("free.py", "import fake_cuda\nfake_cuda.Memory(1000).free()\n")
+        for what, words, code in (
+                ("live-cached", ["keep.py"], 1), ("live-cached", ["keep.py", "exit"], 4),
+                ("live-cached", ["free.py"], 0),
+                ("live-cached", ["keep.py", "off"], 4), ("live-cached", ["free.py", "off"], 0),
+                ("freed-at-end", ["free.py"], 0), ("freed-at-end", ["free.py", "off"], 4),
+                ("leaks", ["keep.py", "off"], 0)):
+            with self.subTest(what, words=words):
+                more = {"CULPRIT_PYTHON": "0"} if "off" in words else {}
+                run = environment(FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"), **more)
+                dump = os.path.join(self.folder, "a.dump")
+                done = subprocess.run([CULPRIT, "run", "--fail-on", what, "--out", dump, "--", sys.executable, *words],
+                                      env=run, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                merged = os.path.join(self.folder, "a.json")
+                again = [[CULPRIT, "report", dump, "--fail-on", what], [CULPRIT, "merge", dump, "-o", merged],
+                         [CULPRIT, "report", merged, "--fail-on", what]]
+                codes = [subprocess.run(one, env=environment(), capture_output=True, timeout=60, check=False).returncode
+                         for one in again]
+                self.assertEqual(codes, [code, 0, code])
+                for name in os.listdir(self.folder):
+                    if not name.endswith(".py"):
+                        os.unlink(os.path.join(self.folder, name))
 
     def test_memory_that_was_freed_only_while_python_ended(self):
         self.write("end.py", """
@@ -554,6 +615,33 @@ class Plugin(InFolder):
             self.check_outcomes(self.run_python(
                 None, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--culprit", "test_it.py",
                 options=["-W", "error"], python=python_with("pytest"), PYTHONPATH=f"{installed}:{HERE}"))
+
+    def test_no_test_is_green_while_recording_is_off(self):
+        done = self.run_pytest("--culprit", "-k", "test_leaks or uses or looked", CULPRIT_START="signal")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, "3 failed, 1 passed")  # the one with check=False
+        self.assertIn("recording was off", done.stdout)
+        # A test that leaves it off.
+        self.write("test_stop.py", "import culprit, fake_cuda\nkept = []\ndef test_stops(): culprit.stop()\n"
+                                   "def test_leaks(): kept.append(fake_cuda.Memory(1000))\n")
+        done = self.run_python(None, "-m", "pytest", "-p", "culprit.pytest_plugin", "-p", "no:cacheprovider",
+                               "--culprit", "test_stop.py", python=python_with("pytest"))
+        self.assertRegex(done.stdout, "2 failed")
+
+    def test_a_marker_that_is_misspelt_is_refused(self):
+        for marker, words in (('repaet=5', "there is no repaet; there are: allow, check, warmups, repeat"),
+                              ('"4MB"', "'4MB' has no name; there are: allow, "),
+                              ('check="no"', "check='no': True or False is needed"),
+                              ('repeat=0', "repeat=0: a number from 1 on is needed"),
+                              ('warmups=-1', "warmups=-1: a number from 0 on is needed"),
+                              ('allow="lots"', "allow='lots': a size is needed")):
+            with self.subTest(marker):
+                self.write("test_marked.py", f"import pytest\ndef test_first(): pass\n"
+                                             f"@pytest.mark.culprit({marker})\ndef test_it(): pass\n")
+                done = self.run_python(None, "-m", "pytest", "-p", "culprit.pytest_plugin", "-p", "no:cacheprovider",
+                                       "--culprit", "test_marked.py", python=python_with("pytest"))
+                self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+                self.assertIn(f"test_marked.py::test_it: pytest.mark.culprit: {words}", done.stdout + done.stderr)
 
     def test_a_fixture_with_a_wider_scope_may_fail_at_its_end(self):
         self.write("test_end.py", "import pytest\n@pytest.fixture(scope='module')\ndef table():\n    yield 1\n"

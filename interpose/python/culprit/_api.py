@@ -110,6 +110,15 @@ def now() -> int:
     return 0 if library is None else int(library.culprit_api_now())
 
 
+def recording_is_off() -> bool:
+    """Whether recording was switched off (CULPRIT_START=signal, stop()): new allocations are not seen."""
+    library = _library.library()
+    # A libculprit.so of version 0.2.0 does not tell.
+    if library is None or not hasattr(library, "culprit_api_recording_is_off"):
+        return False
+    return bool(library.culprit_api_recording_is_off())
+
+
 def not_recorded() -> int | None:
     """How many events could not be recorded so far (a full disk, ...); None: no dump could be made."""
     library = _library.library()

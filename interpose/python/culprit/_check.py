@@ -106,6 +106,7 @@ class Watch:
         self.name = f"{name} #{next(_numbers)}"[-111:]
         self._since = _api.now()
         self._not_recorded = _api.not_recorded()
+        self._was_off = _api.recording_is_off()
         self._blocks: dict[int, int] = _attempt(_caches.live_blocks, {})
         self._live = live_in_caches()
         _api.mark(self.name)
@@ -121,11 +122,15 @@ class Watch:
     def not_known(self) -> NotKnownError | None:
         """The error of a block that was not recorded completely."""
         missing = _api.not_recorded()
-        if missing is not None and missing == self._not_recorded:
+        if self._was_off or _api.recording_is_off():
+            why = "recording was off (CULPRIT_START=signal, culprit.stop())"
+        elif missing is None:
+            why = "no dump could be made"
+        elif missing != self._not_recorded:
+            why = "not everything was recorded, see culprit's messages"
+        else:
             return None
-        return NotKnownError("it is not known whether GPU memory was left behind: " + (
-            "no dump could be made" if missing is None else "not everything was recorded, see culprit's messages"),
-                             0, 0)
+        return NotKnownError(f"it is not known whether GPU memory was left behind: {why}", 0, 0)
 
     def is_suspicious(self, allow: int, others: int = 0) -> bool:
         """Whether a look at what is left is needed. The garbage collector has not run for it."""

@@ -38,6 +38,9 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         only = library.culprit_api_snapshot_only
         only.argtypes = [text]
         setattr(library, "culprit_api_snapshot", only)  # noqa: B010
+    if hasattr(library, "culprit_api_recording_is_off"):
+        library.culprit_api_recording_is_off.restype = ctypes.c_int
+        library.culprit_api_recording_is_off.argtypes = []
     return library
 
 

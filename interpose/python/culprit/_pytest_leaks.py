@@ -18,7 +18,7 @@ import unittest
 import weakref
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
@@ -72,17 +72,48 @@ class _Sibling:
         return getattr(self._item, name)
 
 
+# The names that a marker takes: type, least value, what is needed in words.
+_MARKER: dict[str, tuple[type | None, int, str]] = {
+    "allow": (None, 0, ""), "check": (bool, 0, "True or False"), "warmups": (int, 0, "a number from 0 on"),
+    "repeat": (int, 1, "a number from 1 on")}
+
+
+def _chosen_by(item: pytest.Item) -> dict[str, Any]:
+    """The values of the test's marker. A misspelt one would leave a test unchecked that is thought to be checked."""
+    marker = item.get_closest_marker("culprit")
+    if marker is None:
+        return {}
+    if marker.args:
+        _refuse(item, f"{marker.args[0]!r} has no name; there are: {', '.join(_MARKER)}")
+    chosen: dict[str, Any] = dict(marker.kwargs)
+    for name, value in chosen.items():
+        if name not in _MARKER:
+            _refuse(item, f"there is no {name}; there are: {', '.join(_MARKER)}")
+        kind, least, needed = _MARKER[name]
+        if kind is not None and (type(value) is not kind or value < least):
+            _refuse(item, f"{name}={value!r}: {needed} is needed")
+    if "allow" in chosen:
+        try:
+            _check.parse_bytes(chosen["allow"])
+        except ValueError as error:
+            _refuse(item, f"allow={error}")
+    return chosen
+
+
+def _refuse(item: pytest.Item, why: str) -> NoReturn:
+    raise pytest.UsageError(f"{item.nodeid}: pytest.mark.culprit: {why}")
+
+
 class _Settings:
     def __init__(self, item: pytest.Item, allow: int, warmups: int, repeat: int) -> None:
         self.item = item
-        marker = item.get_closest_marker("culprit")
-        chosen = marker.kwargs if marker is not None else {}
+        chosen = _chosen_by(item)
         # A function with culprit.no_growth is checked by that.
         own_check = getattr(getattr(item, "obj", None), "__culprit_no_growth__", False)
-        self.check = bool(chosen.get("check", not own_check))
+        self.check = chosen.get("check", not own_check)
         self.allow = _check.parse_bytes(chosen["allow"]) if "allow" in chosen else allow
-        self.warmups = int(chosen.get("warmups", warmups))
-        self.repeat = int(chosen.get("repeat", repeat))
+        self.warmups = chosen.get("warmups", warmups)
+        self.repeat = chosen.get("repeat", repeat)
 
 
 class _Run:
@@ -149,6 +180,8 @@ class LeakPlugin:
         self._settled = 0  # bytes inside caches when no garbage was among them
         self._runners: dict[tuple[int, ...], Any] = {}
         self._judging: Any = None
+        for item in getattr(session, "items", ()):  # not in the process that hands them out to pytest-xdist's workers
+            _chosen_by(item)
         state: Any = session._setupstate
         self._teardown_exact: Callable[..., None] = state.teardown_exact
         state.teardown_exact = self._teardown

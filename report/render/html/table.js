@@ -16,6 +16,7 @@ culprit.Table = class {
     this.sort = { by: Object.keys(columns)[0], descending: true };
     this.open = new Set();
     this.page = 50; // rows made at a time: five thousand at once would take a browser seconds
+    this.mostRows = 300; // rows at a time: to take away five thousand takes it a second, too
     this.element = this.frame(heading);
     this.refresh();
   }
@@ -45,9 +46,14 @@ culprit.Table = class {
     this.head = el("tr", null);
     this.body = el("tbody", null);
     this.sentinel = el("div", { class: "sentinel" });
-    new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) this.more(); },
-      { rootMargin: "600px" })
-      .observe(this.sentinel);
+    // As high as the rows above that are not there.
+    this.space = el("td", { colspan: Object.keys(this.columns).length });
+    const whenNear = (element, work) =>
+      new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) work(); },
+        { rootMargin: culprit.Table.near + "px" })
+        .observe(element);
+    whenNear(this.sentinel, () => this.more());
+    whenNear(this.space, () => this.backTo());
     this.body.addEventListener("click", (event) => {
       const row = event.target.closest("tr.row");
       if (row && !event.target.closest("a, .detail-body")) this.toggle(this.shown[Number(row.dataset.at)], row);
@@ -57,7 +63,8 @@ culprit.Table = class {
       el("div", { class: "card-head" }, el("div", null, el("h2", null, heading.title), this.status),
         el("div", { class: "controls" }, this.searchField)),
       this.tabs, this.filterBox,
-      el("table", { class: "leaks" }, el("thead", null, this.head), this.body), this.sentinel);
+      el("table", { class: "leaks" }, el("thead", null, this.head),
+        el("tbody", { class: "space", "aria-hidden": "true" }, el("tr", null, this.space)), this.body), this.sentinel);
   }
 
   // The lists on paper: [{ title, status, items, detailed }]. The shown one, as it is sorted, filtered and searched.
@@ -78,7 +85,8 @@ culprit.Table = class {
   drawRows() {
     const matches = this.matcher();
     this.shown = this.ordered(this.list).filter(matches);
-    this.drawn = 0;
+    this.first = this.drawn = 0; // the rows that are there
+    this.setSpace(0);
     this.body.replaceChildren();
     this.more();
     this.status.textContent = this.statusText();
@@ -177,17 +185,73 @@ culprit.Table = class {
     return culprit.number(this.shown.length) + " of " + culprit.plural(all, "group", "groups");
   }
 
-  // The next rows.
-  more() {
-    const to = Math.min(this.shown.length, this.drawn + this.page);
+  rowsOf(from, to) {
     const rows = [];
-    for (let at = this.drawn; at < to; at += 1) {
+    for (let at = from; at < to; at += 1) {
       const one = this.shown[at];
       rows.push(this.row(one, at));
       if (this.open.has(one)) rows.push(this.detailRow(one));
     }
+    return rows;
+  }
+
+  // The next rows. Those far above go.
+  more() {
+    const to = Math.min(this.shown.length, this.drawn + this.page);
+    this.body.append(...this.rowsOf(this.drawn, to));
     this.drawn = to;
-    this.body.append(...rows);
+    const first = to - this.mostRows;
+    if (first <= this.first) return;
+    const height = this.body.offsetHeight;
+    if (!this.drop((at) => at < first)) return;
+    this.first = first;
+    this.setSpace(this.spaceHeight + height - this.body.offsetHeight);
+  }
+
+  // The rows before. Those far below go.
+  less() {
+    const from = Math.max(0, this.first - this.page);
+    const height = this.body.offsetHeight;
+    this.body.prepend(...this.rowsOf(from, this.first));
+    this.first = from;
+    this.setSpace(from === 0 ? 0 : Math.max(1, this.spaceHeight - (this.body.offsetHeight - height)));
+    const end = from + this.mostRows;
+    if (end < this.drawn && this.drop((at) => at >= end)) this.drawn = end;
+  }
+
+  // Removes rows with their details; false: one of them has the focus, and all stay.
+  drop(isFar) {
+    const far = [];
+    let goes = false;
+    for (const row of this.body.children) {
+      if (row.dataset.at !== undefined) goes = isFar(Number(row.dataset.at));
+      if (goes) far.push(row);
+    }
+    if (far.some((row) => row.contains(document.activeElement))) return false;
+    for (const row of far) row.remove();
+    return true;
+  }
+
+  setSpace(height) {
+    this.spaceHeight = height;
+    this.space.style.height = height + "px";
+  }
+
+  // The reader has scrolled up to the place of rows that are not there.
+  backTo() {
+    const box = this.space.getBoundingClientRect();
+    if (box.bottom > 2 * window.innerHeight) this.drawFrom(Math.floor(this.first * Math.max(0, -box.top) / box.height));
+    while (this.first > 0 && this.space.getBoundingClientRect().bottom > -culprit.Table.near) this.less();
+  }
+
+  // Rows around this one, instead of those that are there.
+  drawFrom(at) {
+    const height = this.spaceHeight + this.body.offsetHeight;
+    const average = this.drawn > 0 ? height / this.drawn : 0;
+    this.first = this.drawn = Math.max(0, at - this.page / 2);
+    this.setSpace(this.first * average);
+    this.body.replaceChildren();
+    this.more();
   }
 
   row(one, at) {
@@ -260,7 +324,7 @@ culprit.Table = class {
     if (list !== this.list) this.show(list.name);
     if (!this.shown.includes(one)) this.clear();
     const at = this.shown.indexOf(one);
-    while (this.drawn <= at) this.more();
+    if (at < this.first || at >= this.drawn) this.drawFrom(at);
     const row = this.body.querySelector('tr.row[data-at="' + at + '"]');
     if (!this.open.has(one)) this.toggle(one, row);
     row.scrollIntoView({ block: "start" });
@@ -285,6 +349,9 @@ culprit.Table = class {
     event.preventDefault();
   }
 };
+
+// Rows are made when the window is so many pixels away from their place.
+culprit.Table.near = 600;
 
 // The cell for the place: the function, which is the button that opens the row, its line, and the call.
 culprit.whereCell = function (where, api) {

@@ -7,6 +7,7 @@
 #include "report/base/words.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
+#include "report/model/other_findings.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "report/select/diff.h"
@@ -17,6 +18,7 @@ namespace {
 
 // Of a Markdown table: GitHub rejects a job summary of more than 1 MiB.
 constexpr std::size_t kMostDiffRowBytes = 900000;
+constexpr char kAmongRecorded[] = " among the recorded allocations";
 
 // "1.00 GiB", or "64.0 MiB -> 128 MiB".
 std::string sizes_text(const DiffEntry& entry, const char* arrow) {
@@ -38,6 +40,29 @@ std::string total_text(const Diff& diff) {
   if (now > before) text += " (+" + format_bytes(now - before) + ")";
   if (now < before) text += " (-" + format_bytes(before - now) + ")";
   return text;
+}
+
+// A bad thing comes first, and a number that is 0 is left out.
+struct Headline {
+  std::string verdict;  // "1 new, 2 grown"
+  bool worse = false;
+  bool known = true;
+  std::string rest;  // ", 3 gone"
+};
+
+Headline headline_of(const Diff& diff, const std::vector<Change>& others) {
+  Headline headline;
+  const auto add = [&](Change change, std::string* text, const char* separator) {
+    const std::size_t count = diff.with(change).size();
+    if (count != 0) *text += separator + std::to_string(count) + " " + change_name(change);
+  };
+  add(Change::kNew, &headline.verdict, "");
+  add(Change::kGrown, &headline.verdict, headline.verdict.empty() ? "" : ", ");
+  headline.worse = !headline.verdict.empty();
+  headline.known = diff.before.not_known.empty() && diff.now.not_known.empty();
+  if (!headline.worse) headline.verdict = "nothing new or grown";
+  for (const Change change : others) add(change, &headline.rest, ", ");
+  return headline;
 }
 
 std::string heading(Change change) {
@@ -63,11 +88,15 @@ class DiffText {
         out_ << palette_.bad("NOT KNOWN") << ": " << printable(list->path) << ": " << printable(reason) << "\n";
     }
     out_ << "culprit diff · " << printable(diff_.before.path) << " · " << printable(diff_.now.path) << "\n";
-    auto count = [&](Change change) { return std::to_string(diff_.with(change).size()) + " " + change_name(change); };
-    const bool worse = !diff_.with(Change::kNew).empty() || !diff_.with(Change::kGrown).empty();
-    const std::string news = count(Change::kNew) + ", " + count(Change::kGrown);
-    out_ << (worse ? palette_.bad(news) : palette_.good(news));
-    for (const Change change : {Change::kShrunk, Change::kGone, Change::kSame}) out_ << ", " << count(change);
+    const Headline headline = headline_of(diff_, {Change::kShrunk, Change::kGone, Change::kSame});
+    if (headline.worse) {
+      out_ << palette_.bad(headline.verdict);
+    } else {
+      out_ << (headline.known ? palette_.good(in_capitals(headline.verdict))
+                              : palette_.warn("NOT KNOWN: " + headline.verdict + kAmongRecorded));
+    }
+    out_ << headline.rest;
+    if (headline.worse && !headline.known) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
     out_ << " · " << total_text(diff_) << "\n";
     for (const Change change : kShownChanges) print_list(change);
     if (!diff_.before.notes.empty() || !diff_.now.notes.empty()) out_ << "\n";
@@ -123,11 +152,11 @@ void render_diff_text(const Diff& diff, const RenderOptions& options, std::ostre
 
 void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::ostream& out) {
   std::size_t room = kMostDiffRowBytes;
-  const bool known = diff.before.not_known.empty() && diff.now.not_known.empty();
-  const bool worse = !diff.with(Change::kNew).empty() || !diff.with(Change::kGrown).empty();
-  out << "### " << (known || worse ? "" : "Not known; ") << diff.with(Change::kNew).size() << " new, "
-      << diff.with(Change::kGrown).size() << " grown, " << diff.with(Change::kShrunk).size() << " shrunk, "
-      << diff.with(Change::kGone).size() << " gone\n\n"
+  Headline headline = headline_of(diff, {Change::kShrunk, Change::kGone});
+  if (!headline.worse && headline.known) headline.verdict[0] = 'N';
+  if (!headline.worse && !headline.known) headline.verdict = "Not known; " + headline.verdict + kAmongRecorded;
+  if (headline.worse && !headline.known) headline.rest += ", not known what else";
+  out << "### " << headline.verdict << headline.rest << "\n\n"
       << markdown_escaped(diff.before.path) << ", then " << markdown_escaped(diff.now.path) << ": " << total_text(diff)
       << ", " << plural(diff.with(Change::kSame).size(), "group", "groups") << " unchanged\n";
   for (const LeakList* list : {&diff.before, &diff.now}) {

@@ -11,13 +11,17 @@
 #include "report/render/render_github.h"
 #include "report/render/render_markdown.h"
 #include "report/render/text/render_survivors.h"
+#include "report/render/text/render_sweep.h"
 #include "report/render/text/render_text.h"
+#include "report/run/sweep.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/in_format.h"
 #include "tests/unit/report/page_data.h"
+#include "tests/unit/report/shell.h"
 
 using namespace culprit::report;
 using namespace culprit::format;
@@ -50,6 +54,37 @@ std::string page_title(const std::vector<Report>& reports) {
   const std::string page = out.str();
   const std::size_t begin = page.find("<title>") + 7;
   return page.substr(begin, page.find("</title>") - begin);
+}
+
+// The lines of a sweep above its findings.
+std::string head_of(const Sweep& sweep) {
+  std::ostringstream out;
+  render_sweep_text(sweep, RenderOptions(), out);
+  const std::string text = out.str();
+  return text.substr(0, text.find("\n\n") + 1);
+}
+
+// `count` runs that ended so.
+Sweep sweep_with(std::size_t count, SweepOutcome outcome) {
+  Sweep sweep;
+  sweep.command = {"app"};
+  sweep.sites = count;
+  sweep.runs.resize(count);
+  for (SweepRun& run : sweep.runs) run.outcome = outcome;
+  return sweep;
+}
+
+void add_finding(const std::shared_ptr<const Report>& report, bool is_error, Sweep* sweep) {
+  SweepFinding finding;
+  finding.report = report;
+  finding.is_error = is_error;
+  if (is_error) {
+    finding.error = report->errors.front();
+  } else {
+    finding.leak = report->leaks.front();
+  }
+  finding.runs = {0};
+  sweep->findings.push_back(finding);
 }
 
 std::string all_in(const std::vector<Report>& reports, Render render) {
@@ -166,4 +201,64 @@ TEST_CASE("numbers that are 0 are not in the report's first lines", "[report][he
   CHECK(has(in_format(report, render_text), "\nnot counted: 1 release refused at exit (no leak)\n"));
   report.summary.cached_bytes = 1024;
   CHECK(has(in_format(report, render_text), "\nnot counted: 1.00 KiB cached · 1 release refused at exit (no leak)\n"));
+}
+
+TEST_CASE("the headline of a sweep says bad things first, and no number that is 0", "[report][headline][sweep]") {
+  Program program;
+  program.dump.add_allocation(live_allocation(program.stack({"leak", "main"}), 4096));
+  ErrorRecord bad_free = {};
+  bad_free.state = 1;
+  bad_free.type = ErrorType::kDoubleFree;
+  bad_free.count = 1;
+  program.dump.add_error(bad_free);
+  const auto report = std::make_shared<const Report>(program.report());
+  const std::string title = "culprit sweep · app · 2 allocation sites, 2 runs\n";
+
+  Sweep sweep = sweep_with(2, SweepOutcome::kFine);
+  CHECK(head_of(sweep) == title + "NOTHING NEW LEAKED\n");
+  sweep = sweep_with(2, SweepOutcome::kCrash);
+  CHECK(head_of(sweep) == title + "2 crashes · no new leak\n");
+  sweep = sweep_with(2, SweepOutcome::kHang);
+  CHECK(head_of(sweep) == title + "2 hangs · no new leak\n");
+  sweep = sweep_with(2, SweepOutcome::kFound);
+  add_finding(report, true, &sweep);
+  CHECK(head_of(sweep) == title + "1 bad free that the clean run does not have · no new leak\n");
+  add_finding(report, false, &sweep);
+  sweep.runs[1].outcome = SweepOutcome::kCrash;
+  const std::string all =
+      "1 leak that the clean run does not have · 1 bad free that the clean run does not have · 1 crash";
+  CHECK(head_of(sweep) == title + all + "\n");
+  sweep.runs[0].not_known.emplace_back("the disk was full");
+  CHECK(head_of(sweep) == "NOT KNOWN: 1 run: the disk was full\n" + title + all + " · NOT KNOWN what else\n");
+  sweep = sweep_with(2, SweepOutcome::kFine);
+  sweep.runs[0].not_known.emplace_back("the disk was full");
+  CHECK(head_of(sweep) ==
+        "NOT KNOWN: 1 run: the disk was full\n" + title + "NOT KNOWN: no new leak among the recorded allocations\n");
+  sweep = sweep_with(2, SweepOutcome::kNotReached);
+  CHECK(has(head_of(sweep), "\nNOT KNOWN: no new leak among the recorded allocations\n"));
+}
+
+TEST_CASE("culprit top says bad things before what is held, and no number that is 0", "[report][headline][top]") {
+  const TemporaryFolder folder;
+  const auto top_of = [&](Program& program) {
+    program.dump.write(folder.file("a.dump"));
+    return shell("CULPRIT top " + folder.file("a.dump")).out;
+  };
+  Program program;
+  const std::string clean = top_of(program);
+  INFO(clean);
+  CHECK(has(clean, "\n(nothing is held)\n"));
+  for (const char* word : {"NOT KNOWN", "BAD FREE", "FAILED", "\n0 ", " 0 "}) CHECK_FALSE(has(clean, word));
+  ErrorRecord bad_free = {};
+  bad_free.state = 1;
+  bad_free.type = ErrorType::kDoubleFree;
+  bad_free.count = 2;
+  program.dump.add_error(bad_free);
+  program.dump.header().dropped_allocations = 3;
+  const std::string bad = top_of(program);
+  INFO(bad);
+  CHECK(has(bad, "\nNOT KNOWN: 3 allocations not recorded"));
+  CHECK(bad.find("\n2 BAD FREES\n") < bad.find("\nBYTES "));
+  CHECK(bad.find("\nNOT KNOWN: ") < bad.find("\nBYTES "));
+  CHECK(has(bad, "\n(nothing that was recorded is held)\n"));
 }

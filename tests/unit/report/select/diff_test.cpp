@@ -120,7 +120,44 @@ TEST_CASE("the diff of a run with itself is empty", "[report][diff]") {
   for (const char* file : {"a.json", "new.dump"}) {
     const Finished finished = shell("CULPRIT diff --fail-on new " + files.path(file) + " " + files.path(file));
     CHECK(finished.exit_code == 0);
-    CHECK(has(finished.out, "0 new, 0 grown, 0 shrunk, 0 gone"));
+    CHECK(has(finished.out, std::string("\nNOTHING NEW OR GROWN, ") + (file[0] == 'a' ? "4" : "2") + " unchanged · "));
+  }
+}
+
+TEST_CASE("the headline of a diff says bad things first, and no number that is 0", "[report][diff][headline]") {
+  DiffFiles files;
+  const std::vector<Report> gone = leaks_of({{"same", 1000}});
+  files.write_json("before.json", kBefore);
+  files.write_json("gone.json", gone);
+  files.write_json("none.json", leaks_of({}));
+  files.write_json("grown.json", leaks_of({{"same", 2000}}));
+  std::vector<Report> unknown = leaks_of({{"same", 1000}});
+  unknown[0].not_joined.emplace_back("a rank is missing");
+  files.write_json("unknown.json", unknown);
+  struct Row {
+    const char* before;
+    const char* now;
+    const char* text;
+    const char* markdown;
+  };
+  const Row rows[] = {
+      {"gone.json", "before.json", "3 new, 1 unchanged · leaked", "### 3 new\n"},
+      {"gone.json", "grown.json", "1 grown · leaked", "### 1 grown\n"},
+      {"before.json", "gone.json", "NOTHING NEW OR GROWN, 3 gone, 1 unchanged · leaked",
+       "### Nothing new or grown, 3 gone\n"},
+      {"none.json", "none.json", "NOTHING NEW OR GROWN · leaked", "### Nothing new or grown\n"},
+      {"gone.json", "unknown.json",
+       "NOT KNOWN: nothing new or grown among the recorded allocations, 1 unchanged · leaked",
+       "### Not known; nothing new or grown among the recorded allocations\n"},
+      {"none.json", "unknown.json", "1 new · NOT KNOWN what else · leaked", "### 1 new, not known what else\n"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.before << " " << row.now);
+    const std::string both = files.path(row.before) + " " + files.path(row.now);
+    const std::string text = shell("CULPRIT diff " + both).out;
+    CHECK(has(text, std::string("\n") + row.text));
+    CHECK((std::string(row.now) != "unknown.json" || text.rfind("NOT KNOWN: ", 0) == 0));
+    CHECK(shell("CULPRIT diff --format markdown " + both).out.rfind(row.markdown, 0) == 0);
   }
 }
 
