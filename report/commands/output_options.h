@@ -62,8 +62,8 @@ int write_reports(const std::vector<Report>& reports, const OutputOptions& optio
 int write_output(const OutputOptions& options, DefaultStream stream,
                  const std::function<void(const Terminal&, std::ostream&)>& render);
 
-// What a gate asks for beyond the recorded allocations: with --require-complete a process that was recorded in part
-// only is not known; with --fail-on live-cached or freed-at-end one inside of which nothing was looked at.
+// A process that was recorded in part is not known with --require-complete, and one without a look inside Python with
+// --fail-on live-cached or freed-at-end.
 void require_complete(const OutputOptions& options, std::vector<Report>* reports);
 
 // Sentences about processes that went on after the command without CUDA: notes, or with --require-complete not known.

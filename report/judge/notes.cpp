@@ -7,6 +7,7 @@
 #include "report/base/words.h"
 #include "report/judge/python_view.h"
 #include "report/model/frame_rules.h"
+#include "report/model/pool.h"
 #include "report/model/report.h"
 #include "report/model/stacks.h"
 
