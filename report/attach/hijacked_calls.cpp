@@ -61,6 +61,8 @@ bool HijackedThread::sleeps_for_lock() const {
 CallEnd HijackedThread::end_call_in_time() {
   if (!stop_running(after(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
   if (waits_for_loader()) return end_blocked_call();
+  // What it waits for may itself wait until this thread has handled a signal, as garbage collectors do.
+  set_mask(signal_mask_);
   trace(PTRACE_DETACH, thread_, 0, 0);
   gone_ = true;
   return CallEnd::kLeftRunning;
@@ -113,7 +115,7 @@ CallEnd HijackedThread::await_end(bool has_result, Deadline deadline, std::uint6
       if (!sleeps_for_lock()) continue;
       if (!stop_running(after(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
       if (waits_for_loader()) return end_blocked_call();
-      if (!resume()) return gone_ = true, CallEnd::kGone;
+      if (!resume_stopped()) return gone_ = true, CallEnd::kGone;
       continue;
     }
     SignalOrigin origin = SignalOrigin::kSent;
@@ -144,6 +146,7 @@ CallEnd HijackedThread::call_that_waits(std::uint64_t function, const std::vecto
                                         Deadline deadline, std::uint64_t finished) {
   finished_at_ = finished;
   follows_calls_ = false;
+  set_mask(mask_in_call());
   if (!begin_call(function, arguments, code_.system_call + code_.system_call_length))
     return gone_ = true, CallEnd::kGone;
   return await_finished(false, deadline);
@@ -195,6 +198,7 @@ CallEnd HijackedThread::call_loader(std::uint64_t function, const std::vector<st
   if (unlock_ != 0) returns = returns_to({unlock_});
   returns.insert(returns.end(), to_wait.begin(), to_wait.end());
   follows_calls_ = false;
+  set_mask(mask_in_call());
   if (!begin_call_at(end, std::move(returns), function, arguments)) return gone_ = true, CallEnd::kGone;
   const CallEnd result = await_finished(true, deadline);
   if (result == CallEnd::kReturned) unlock_ = 0;
@@ -219,6 +223,7 @@ CallEnd HijackedThread::await_finished(bool of_loader, Deadline deadline) {
     } else if (read(finished_at_, &done, sizeof(done)) && done != 0) {
       if (!take_out_of_wait(deadline)) break;
       follows_calls_ = true;
+      if (!has_resumed_) set_mask(mask_in_call() | bit_of(kOfUsers));
       return CallEnd::kReturned;
     } else if (std::chrono::steady_clock::now() >= deadline) {
       return end_call_in_time();
@@ -227,7 +232,7 @@ CallEnd HijackedThread::await_finished(bool of_loader, Deadline deadline) {
       if (!sleeps_for_lock()) continue;
       if (!stop_running(after(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
       if (waits_for_loader()) return end_blocked_call();
-      if (!resume()) break;
+      if (!resume_stopped()) break;
     }
   }
   return gone_ = true, CallEnd::kGone;
@@ -253,7 +258,15 @@ bool HijackedThread::must_not_stop() const {
 bool HijackedThread::take_out_of_wait(Deadline deadline) {
   ThreadRegisters registers;
   while (must_not_stop() && std::chrono::steady_clock::now() < deadline) waiter_->pause(kBetweenTries);
-  if (!stop_running(after(kShort)) || !read_registers(thread_, &registers)) return false;
+  if (!stop_running(after(kShort))) return false;
+  while (is_in_handler_of_users() && !is_in_own_work()) {
+    int status = 0;
+    if (!resume_stopped() || next_stop(std::chrono::steady_clock::now() + kBetweenLooks, &status)) {
+      if (gone_ || !resume(signal_to_resume_with(status, SignalOrigin::kSent))) return false;
+    }
+    if (!stop_running(after(kShort))) return false;
+  }
+  if (!read_registers(thread_, &registers)) return false;
   at_ = At::kStart;
   if (stack_pointer(registers) - memory_ < memory_size_) {
     finished_at_ = 0;
@@ -266,17 +279,32 @@ bool HijackedThread::take_out_of_wait(Deadline deadline) {
          trace(PTRACE_GETSIGMASK, thread_, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_)) == 0;
 }
 
-// Stops the thread in the middle of a call.
+// Stops the thread in the middle of a call. The handler of kOfUsers then does not begin before resume_stopped().
 bool HijackedThread::stop_running(Deadline deadline) {
   trace(PTRACE_INTERRUPT, thread_, 0, 0);
   int status = 0;
   while (next_stop(deadline, &status)) {
     if (is_trap_of_ours(status)) return true;
+    if (is_signal(status) && WSTOPSIG(status) == kOfUsers && !is_in_own_work()) {
+      holds_users_ = true;
+      set_mask(mask() | bit_of(kOfUsers));
+    }
     // Any other stop, for example at the end of the current system call, makes the kernel forget the request.
     trace(PTRACE_INTERRUPT, thread_, 0, 0);
     trace(PTRACE_CONT, thread_, 0, signal_to_resume_with(status, origin_of_signal(status, &crash_)));
   }
   return false;
+}
+
+// After stop_running(): the call goes on.
+bool HijackedThread::resume_stopped() {
+  if (std::exchange(holds_users_, false)) set_mask(mask() & ~bit_of(kOfUsers));
+  return resume();
+}
+
+// After stop_running(), at the end of a call. The kernel blocks a signal while its handler runs.
+bool HijackedThread::is_in_handler_of_users() const {
+  return !holds_users_ && ((mask() & ~signal_mask_) & bit_of(kOfUsers)) != 0;
 }
 
 // Whether the thread sleeps in the loader's lock without owning any of its locks, or in the one of hold(): nothing is

@@ -27,8 +27,6 @@ struct RseqConfiguration {
   std::uint32_t size, signature, flags, padding;
 };
 
-std::uint64_t bit_of(int signal_number) { return std::uint64_t{1} << (signal_number - 1); }
-
 std::string why_no_memory(std::int64_t error) {
   if (error <= 0) return " did not make the call for memory that was put into it";
   const std::string text =
@@ -146,7 +144,7 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
   registers = system_call_registers(entering ? registers : before_, code_, number, arguments,
                                     own_stack_ != 0 ? own_stack_ : stack_pointer(before_), entering);
   if (!write_registers(thread_, registers)) return false;
-  if (at_ == At::kStart && (memory_ == 0 || has_resumed_)) block_signals();
+  set_mask(mask_in_call() | bit_of(kOfUsers));
   if (!resume()) return false;
   at_ = At::kNowhere;  // until it has stopped again: after a timeout it runs, and put_back() has to stop it first
   for (int stops = entering ? 1 : 2; stops > 0; --stops) {
@@ -165,15 +163,20 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
   return true;
 }
 
+// Keeps handlers of the program from running in the middle of a call.
 std::uint64_t HijackedThread::mask_in_call() const {
-  std::uint64_t mask = ~std::uint64_t{0};
+  std::uint64_t mask = ~bit_of(kOfUsers) | signal_mask_;
   for (const int number : kOfInstructions) mask &= ~bit_of(number) | signal_mask_;
   return mask;
 }
 
-// Keeps handlers of the program from running in the middle of a call.
-void HijackedThread::block_signals() {
-  const std::uint64_t mask = mask_in_call();
+std::uint64_t HijackedThread::mask() const {
+  std::uint64_t mask = signal_mask_;
+  trace(PTRACE_GETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
+  return mask;
+}
+
+void HijackedThread::set_mask(std::uint64_t mask) {
   trace(PTRACE_SETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
 }
 
@@ -196,14 +199,9 @@ SignalOrigin HijackedThread::origin_of_signal(int status, std::string* fault) co
 std::uint64_t HijackedThread::signal_to_resume_with(int status, SignalOrigin origin) {
   if (!is_signal(status)) return 0;
   const int number = WSTOPSIG(status);
-  if (number == SIGSTOP || is_in_own_work()) return static_cast<std::uint64_t>(number);
+  if (number == SIGSTOP || number == kOfUsers || is_in_own_work()) return static_cast<std::uint64_t>(number);
   if (!is_of_instruction(number)) return 0;
-  std::uint64_t mask = 0;
-  if (origin != SignalOrigin::kTrapped &&
-      trace(PTRACE_GETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask)) == 0) {
-    mask |= bit_of(number);
-    trace(PTRACE_SETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
-  }
+  if (origin != SignalOrigin::kTrapped) set_mask(mask() | bit_of(number));
   return static_cast<std::uint64_t>(number);
 }
 
@@ -252,7 +250,7 @@ void HijackedThread::keep_errno(std::uint64_t address) {
 // mask comes first, because the return from the frame sets the same mask.
 void HijackedThread::restore_stopped() {
   if (errno_at_ != 0) process_.write_memory(errno_at_, &errno_before_, sizeof(errno_before_));
-  trace(PTRACE_SETSIGMASK, thread_, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_));
+  set_mask(signal_mask_);
   write_registers(thread_, before_);
   if (own_stack_ != 0) process_.write_memory(own_bytes_at_, own_bytes_.data(), own_bytes_.size());
   trace(PTRACE_DETACH, thread_, 0, 0);

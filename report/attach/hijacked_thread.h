@@ -121,7 +121,8 @@ class HijackedThread {
   std::uint64_t signal_to_resume_with(int status, SignalOrigin origin);
   void find_own_stack();
   std::uint64_t mask_in_call() const;
-  void block_signals();
+  std::uint64_t mask() const;
+  void set_mask(std::uint64_t mask);
   bool next_stop(Deadline deadline, int* status);
   bool inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                           std::int64_t* result);
@@ -142,6 +143,8 @@ class HijackedThread {
   bool take_out_of_wait(Deadline deadline);
   bool waits_for_loader() const;
   bool stop_running(Deadline deadline);
+  bool resume_stopped();
+  bool is_in_handler_of_users() const;
   void restore_stopped();
 
   const TracedProcess& process_;
@@ -155,6 +158,7 @@ class HijackedThread {
   bool follows_calls_ = true;      // the thread stops at each of its system calls
   std::uint64_t finished_at_ = 0;  // ... or tells the end of its call here
   bool has_resumed_ = false;
+  bool holds_users_ = false;  // kOfUsers was blocked at a stop
   std::uint64_t memory_ = 0;
   std::uint64_t memory_size_ = 0;
   std::uint64_t stack_begin_ = 0;
