@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "report/attach/registers.h"
@@ -16,6 +17,13 @@ namespace culprit::report {
 // the kernel reset the program's handler when an instruction does raise one.
 inline constexpr int kOfInstructions[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
 bool is_of_instruction(int signal_number);
+
+// The signal by which libc makes each thread change its user and groups. A thread that calls setuid() and the like
+// waits until all others have, and keeps a lock meanwhile that dlopen() takes.
+inline constexpr int kOfUsers = 33;
+
+// In a signal mask of the kernel.
+inline std::uint64_t bit_of(int signal_number) { return std::uint64_t{1} << (signal_number - 1); }
 
 enum class SignalOrigin {
   kSent,     // by a process, a timer or the kernel, whatever the thread does

@@ -1,99 +1,29 @@
 #include "report/attach/hijacked_thread.h"
 
-#include <sys/mman.h>
+#include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <cstddef>
+#include <ctime>
 #include <exception>
+#include <utility>
 
+#include "report/attach/blocking_calls.h"
+#include "report/attach/loader_locks.h"
 #include "report/attach/ptrace_stops.h"
 
 namespace culprit::report {
 namespace {
 
-constexpr std::uint64_t kStackBytes = 512 * 1024;
-constexpr std::uint64_t kRedZone = 128;       // below the stack pointer; functions may use it
-constexpr std::uint64_t kLeftOfStack = 4096;  // must remain at least, below the frame on the thread's own stack
-
-// PTRACE_GET_RSEQ_CONFIGURATION (Linux 5.13), missing in the headers of older libcs.
-constexpr int kGetRseqConfiguration = 0x420f;
-struct RseqConfiguration {
-  std::uint64_t place;
-  std::uint32_t size, signature, flags, padding;
-};
-
-std::uint64_t bit_of(int signal_number) { return std::uint64_t{1} << (signal_number - 1); }
-
-std::string why_no_memory(std::int64_t error) {
-  if (error <= 0) return " did not make the call for memory that was put into it";
-  const std::string text =
-      " gave no memory for the injection (" + std::string(std::strerror(static_cast<int>(error))) + ")";
-  if (error == EAGAIN) return text + ": it locks its memory, and may not lock more (ulimit -l)";
-  if (error == ENOMEM) return text + ": its addresses, its mappings or the machine's memory are used up";
-  return text;
-}
+constexpr std::chrono::microseconds kBetweenLooks{50};  // at a call that waits at its end; longer for a long one
+constexpr std::uint64_t kHoldBytes = 64;                // of stack, that hold() uses
+constexpr timespec kWaitOfLoader = {0, 200000000};      // a thread that is not taken out of it resumes its work
+// For a lock: its owner may wait for this thread.
+constexpr std::chrono::milliseconds kPatienceForLock{5};
+constexpr std::chrono::milliseconds kBetweenTries{1};  // to stop a thread that has resumed its work
 
 }  // namespace
-
-HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter,
-                                          Deadline deadline) {
-  // For a thread that is ending, the error is the same as for one that must not be traced, and for a moment it is still
-  // listed. So try again for a while.
-  for (int tries = 0; trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0; ++tries) {
-    const int error = errno;
-    // The number of a thread of ours that has become another one's: of the thread that called exec.
-    if (process.tracer_of(thread) == ::getpid()) break;
-    const std::vector<pid_t> alive = process.threads();
-    if (error == ESRCH || std::find(alive.begin(), alive.end(), thread) == alive.end()) return Stop::kGone;
-    if (tries == 50) process.explain_refusal(error);
-    waiter->pause(std::chrono::milliseconds(2));
-  }
-  trace(PTRACE_INTERRUPT, thread, 0, 0);
-  while (true) {
-    int status = 0;
-    switch (waiter->wait(thread, deadline, &status)) {
-      case StopWaiter::Event::kGone:
-        return Stop::kGone;
-      case StopWaiter::Event::kTimeout:
-        waiter->let_go_later(thread);
-        return Stop::kBusy;
-      case StopWaiter::Event::kStopped:
-        break;
-    }
-    if (is_group_stop(status)) return Stop::kGroupStopped;
-    if (is_trap_of_ours(status)) break;
-    // Another signal came first: pass it on to the program.
-    trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
-  }
-  repeat_call(process, thread);
-  return Stop::kStopped;
-}
-
-void HijackedThread::release(pid_t thread) { trace(PTRACE_DETACH, thread, 0, 0); }
-
-bool HijackedThread::in_restartable_sequence(const TracedProcess& process, pid_t thread) {
-  RseqConfiguration found = {};
-  if (trace(kGetRseqConfiguration, thread, sizeof(found), reinterpret_cast<std::uint64_t>(&found)) <= 0 ||
-      found.place == 0)
-    return false;
-  std::uint64_t sequence = 0;  // field rseq_cs of struct rseq
-  return process.read_memory(found.place + 8, &sequence, sizeof(sequence)) && sequence != 0;
-}
-
-HijackedThread::HijackedThread(const TracedProcess& process, pid_t thread, const ReturnCode& code, StopWaiter* waiter)
-    : process_(process), thread_(thread), code_(code), waiter_(waiter) {
-  if (!read_registers(thread, &before_) ||
-      trace(PTRACE_GETSIGMASK, thread, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_)) != 0) {
-    const int error = errno;
-    release(thread);
-    throw AttachError("the registers of thread " + std::to_string(thread) + " cannot be read: " + std::strerror(error));
-  }
-}
 
 // Without memory the thread restores itself, when this process ends.
 HijackedThread::~HijackedThread() {
@@ -103,159 +33,292 @@ HijackedThread::~HijackedThread() {
   }
 }
 
-bool HijackedThread::resume(std::uint64_t signal_number) {
-  return trace(follows_calls_ ? PTRACE_SYSCALL : PTRACE_CONT, thread_, 0, signal_number) == 0;
+// The content of a stack that returns to each of the functions in turn, which have no arguments. A plain return comes
+// before each one, so that each finds the stack aligned.
+std::vector<std::uint64_t> HijackedThread::returns_to(const std::vector<std::uint64_t>& functions) const {
+  std::vector<std::uint64_t> returns;
+  for (const std::uint64_t one : functions)
+    returns.insert(returns.end(), {code_.system_call + code_.system_call_length, one});
+  return returns;
 }
 
-// Puts the return frame on the thread's own stack, if its bounds are known and there is room.
-void HijackedThread::find_own_stack() {
-  const std::uint64_t top = stack_pointer(before_) - kRedZone;
-  std::uint64_t begin = 0;
-  const std::vector<unsigned char> frame = return_frame(before_, signal_mask_, code_, top, &begin);
-  if (stack_floor_ == 0 || begin < stack_floor_ + kLeftOfStack) return;
-  own_bytes_.resize(frame.size());
-  if (!read(begin, own_bytes_.data(), own_bytes_.size()) || !process_.write_memory(begin, frame.data(), frame.size()))
-    return;
-  own_bytes_at_ = begin;
-  own_stack_ = begin + sizeof(std::uint64_t);  // the system call instruction is followed by a return
+// `next`: functions without arguments that are called after it, one after the other.
+bool HijackedThread::begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, std::uint64_t back,
+                                const std::vector<std::uint64_t>& next) {
+  std::vector<std::uint64_t> returns = returns_to(next);
+  returns.push_back(back);
+  return begin_call_at(stack_begin_ + sizeof(back), std::move(returns), function, arguments);
 }
 
-// The next stop other than a stop or continuation of the whole process. False: out of time, or the thread is gone.
-bool HijackedThread::next_stop(Deadline deadline, int* status) {
-  while (true) {
-    switch (waiter_->wait(thread_, deadline, status)) {
-      case StopWaiter::Event::kGone:
-        gone_ = true;
-        return false;
-      case StopWaiter::Event::kTimeout:
-        return false;
-      case StopWaiter::Event::kStopped:
-        break;
-    }
-    if (!is_group_stop(*status)) return true;
-    if (!resume()) return false;
-  }
-}
-
-bool HijackedThread::inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
-                                        std::int64_t* result) {
-  ThreadRegisters registers;
-  int status = 0;
-  if (!read_general_registers(thread_, &registers)) return false;
-  const bool entering = at_ == At::kEntry;
-  registers = system_call_registers(entering ? registers : before_, code_, number, arguments,
-                                    own_stack_ != 0 ? own_stack_ : stack_pointer(before_), entering);
-  if (!write_registers(thread_, registers)) return false;
-  if (at_ == At::kStart && (memory_ == 0 || has_resumed_)) block_signals();
-  if (!resume()) return false;
-  at_ = At::kNowhere;  // until it has stopped again: after a timeout it runs, and put_back() has to stop it first
-  for (int stops = entering ? 1 : 2; stops > 0; --stops) {
-    while (true) {
-      if (!next_stop(deadline, &status)) return false;
-      if (is_system_call(status)) break;
-      const SignalOrigin origin = origin_of_signal(status, &crash_);
-      if (origin == SignalOrigin::kFault) return at_ = At::kStart, false;
-      if (!resume(signal_to_resume_with(status, origin))) return false;
-    }
-    if (stops > 1 && !resume()) return false;
-  }
-  at_ = At::kExit;
-  if (!read_general_registers(thread_, &registers)) return false;
-  *result = system_call_result(registers);
+// `returns`: the content of the stack that ends at `end`.
+bool HijackedThread::begin_call_at(std::uint64_t end, std::vector<std::uint64_t> returns, std::uint64_t function,
+                                   const std::vector<std::uint64_t>& arguments) {
+  const std::uint64_t begin = end - returns.size() * sizeof(returns[0]);
+  write(begin, returns.data(), returns.size() * sizeof(returns[0]));
+  const ThreadRegisters entry = call_registers(before_, function, arguments, begin, at_ == At::kEntry);
+  if (!write_registers(thread_, entry) || !resume()) return false;
+  at_ = At::kNowhere;
   return true;
 }
 
-std::uint64_t HijackedThread::mask_in_call() const {
-  std::uint64_t mask = ~std::uint64_t{0};
-  for (const int number : kOfInstructions) mask &= ~bit_of(number) | signal_mask_;
-  return mask;
+// As /proc shows it, without a stop.
+bool HijackedThread::sleeps_for_lock() const {
+  const ThreadCall call = process_.thread(thread_).current_call();
+  return !call.running && call.number == lock_number();
 }
 
-// Keeps handlers of the program from running in the middle of a call.
-void HijackedThread::block_signals() {
-  const std::uint64_t mask = mask_in_call();
-  trace(PTRACE_SETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
-}
-
-// For a stop for a signal of instructions. `fault` receives the description of a fault.
-SignalOrigin HijackedThread::origin_of_signal(int status, std::string* fault) const {
-  if (!is_signal(status) || !is_of_instruction(WSTOPSIG(status))) return SignalOrigin::kSent;
-  siginfo_t info = {};
-  ThreadRegisters registers;
-  if (trace(PTRACE_GETSIGINFO, thread_, 0, reinterpret_cast<std::uint64_t>(&info)) != 0 ||
-      !read_general_registers(thread_, &registers))
-    return SignalOrigin::kSent;
-  const SignalOrigin origin = origin_of(process_, info, registers);
-  if (origin == SignalOrigin::kFault) *fault = describe_fault(process_, info, registers);
-  return origin;
-}
-
-// At a stop for a signal that is no fault, the signal to resume with. SIGSTOP must reach the process. A signal that
-// was sent waits until the call has ended: once it is blocked, the kernel queues it again as it was. So it is delivered
-// even if this process is killed meanwhile. The handler of a trapped system call must run, because it makes the call.
-std::uint64_t HijackedThread::signal_to_resume_with(int status, SignalOrigin origin) {
-  if (!is_signal(status)) return 0;
-  const int number = WSTOPSIG(status);
-  if (number == SIGSTOP || is_in_own_work()) return static_cast<std::uint64_t>(number);
-  if (!is_of_instruction(number)) return 0;
-  std::uint64_t mask = 0;
-  if (origin != SignalOrigin::kTrapped &&
-      trace(PTRACE_GETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask)) == 0) {
-    mask |= bit_of(number);
-    trace(PTRACE_SETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
-  }
-  return static_cast<std::uint64_t>(number);
-}
-
-void HijackedThread::map_memory(std::uint64_t size, Deadline deadline) {
-  find_own_stack();
-  // The choice of the thread may have used up the time.
-  deadline = std::max(deadline, after(kShort));
-  const std::uint64_t total = (size + kStackBytes + 4095) & ~std::uint64_t{4095};
-  std::int64_t result = 0;
-  if (!inject_system_call(mmap_number(),
-                          {0, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~std::uint64_t{0}, 0},
-                          deadline, &result) ||
-      (result < 0 && result > -4096)) {
-    const bool gone = gone_;
-    put_back();
-    throw AttachError(gone ? process_.name() + " has ended" : process_.name() + why_no_memory(-result));
-  }
-  memory_ = static_cast<std::uint64_t>(result);
-  memory_size_ = total;
-  const std::vector<unsigned char> frame =
-      return_frame(before_, signal_mask_, code_, memory_ + memory_size_, &stack_begin_);
-  write(stack_begin_, frame.data(), frame.size());
-}
-
-void HijackedThread::write(std::uint64_t address, const void* data, std::size_t size) {
-  if (!process_.write_memory(address, data, size))
-    throw AttachError("the memory of " + process_.name() + " cannot be written: " + std::strerror(errno));
-}
-
-bool HijackedThread::read(std::uint64_t address, void* data, std::size_t size) const {
-  return process_.read_memory(address, data, size);
-}
-
-std::string HijackedThread::read_text(std::uint64_t address) const {
-  std::string text;
-  char c = 0;
-  while (text.size() < 4096 && read(address + text.size(), &c, 1) && c != '\0') text += c;
-  return text;
-}
-
-void HijackedThread::keep_errno(std::uint64_t address) {
-  if (read(address, &errno_before_, sizeof(errno_before_))) errno_at_ = address;
-}
-
-// The thread is in a stop at which the kernel handles signals. After each step it could still resume by itself. The
-// mask comes first, because the return from the frame sets the same mask.
-void HijackedThread::restore_stopped() {
-  if (errno_at_ != 0) process_.write_memory(errno_at_, &errno_before_, sizeof(errno_before_));
-  trace(PTRACE_SETSIGMASK, thread_, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_));
-  write_registers(thread_, before_);
-  if (own_stack_ != 0) process_.write_memory(own_bytes_at_, own_bytes_.data(), own_bytes_.size());
+// The time is up, or the thread seems to wait for a lock.
+CallEnd HijackedThread::end_call_in_time() {
+  if (!stop_running(after(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
+  if (waits_for_loader()) return end_blocked_call();
+  // The owner of a lock may itself wait until this thread has handled a signal, as garbage collectors do.
+  set_mask(signal_mask_);
   trace(PTRACE_DETACH, thread_, 0, 0);
+  gone_ = true;
+  return CallEnd::kLeftRunning;
+}
+
+CallEnd HijackedThread::end_blocked_call() {
+  at_ = At::kStart;
+  follows_calls_ = true;
+  put_back();
+  return CallEnd::kBlocked;
+}
+
+CallEnd HijackedThread::end_crashed_call() {
+  if (owns_loader_lock(process_, loader_data_, thread_))
+    left_behind_ = "the loader's lock stays taken, so that its next dlopen() waits for ever";
+  at_ = At::kStart;  // a stop for a signal; the signal is not passed on
+  put_back();
+  return CallEnd::kCrashed;
+}
+
+CallEnd HijackedThread::hold(std::uint64_t lock, std::uint64_t idle, std::uint64_t unlock, Deadline deadline) {
+  const std::uint64_t plain_return = code_.system_call + code_.system_call_length;
+  locking_ = stack_begin_ - 2 * sizeof(std::uint64_t);
+  const bool begun = begin_call(lock, {}, plain_return, {idle, unlock});
+  const CallEnd end = begun ? await_end(false, deadline, nullptr) : (gone_ = true, CallEnd::kGone);
+  locking_ = 0;
+  // A libc whose `idle` makes no call has gone on to the end, and holds nothing.
+  if (end == CallEnd::kReturned && stops_at_idle_) unlock_ = unlock;
+  return end;
+}
+
+CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
+                             std::uint64_t* result) {
+  const std::uint64_t back = result != nullptr ? code_.system_call : code_.system_call + code_.system_call_length;
+  std::vector<std::uint64_t> next;
+  if (unlock_ != 0) next = {unlock_};
+  if (!begin_call(function, arguments, back, next)) return gone_ = true, CallEnd::kGone;
+  const CallEnd end = await_end(result != nullptr, deadline, result);
+  if (end == CallEnd::kReturned) unlock_ = 0;
+  return end;
+}
+
+CallEnd HijackedThread::await_end(bool has_result, Deadline deadline, std::uint64_t* result) {
+  stops_at_idle_ = false;
+  while (true) {
+    int status = 0;
+    if (!next_stop(std::min<Deadline>(deadline, after(kPatienceForLock)), &status)) {
+      if (gone_) return CallEnd::kGone;
+      if (std::chrono::steady_clock::now() >= deadline) return end_call_in_time();
+      if (!sleeps_for_lock()) continue;
+      if (!stop_running(after(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
+      if (waits_for_loader()) return end_blocked_call();
+      if (!resume_stopped()) return gone_ = true, CallEnd::kGone;
+      continue;
+    }
+    SignalOrigin origin = SignalOrigin::kSent;
+    if (is_system_call(status)) {
+      ThreadRegisters registers;
+      if (!read_general_registers(thread_, &registers)) return gone_ = true, CallEnd::kGone;
+      const std::uint64_t pointer = stack_pointer(registers);
+      const std::uint64_t popped = (pointer - stack_begin_) / sizeof(std::uint64_t);
+      const bool with_result =
+          popped == 1 && instruction_pointer(registers) == code_.system_call + code_.system_call_length;
+      const bool without = popped == 2 && is_signal_return(registers, code_);
+      stops_at_idle_ = locking_ != 0 && pointer == locking_ &&
+                       entered_system_call(registers) == static_cast<std::uint64_t>(idle_number());
+      if (stops_at_idle_ || (has_result ? with_result : without)) {
+        if (has_result) *result = entered_system_call(registers);
+        at_ = At::kEntry;
+        return CallEnd::kReturned;
+      }
+    } else {
+      origin = origin_of_signal(status, &crash_);
+    }
+    if (origin == SignalOrigin::kFault) return end_crashed_call();
+    if (!resume(signal_to_resume_with(status, origin))) return gone_ = true, CallEnd::kGone;
+  }
+}
+
+CallEnd HijackedThread::call_that_waits(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
+                                        Deadline deadline, std::uint64_t finished) {
+  finished_at_ = finished;
+  follows_calls_ = false;
+  set_mask(mask_in_call());
+  if (!begin_call(function, arguments, code_.system_call + code_.system_call_length))
+    return gone_ = true, CallEnd::kGone;
+  return await_finished(false, deadline);
+}
+
+// Lays out the calls that follow one which neither tells its end nor waits. Returns the content of the stack that
+// returns to them, and where it shall end.
+std::vector<std::uint64_t> HijackedThread::write_wait(const WaitFunctions& wait, std::uint64_t* end) {
+  struct Words {
+    timespec limit;
+    std::uint64_t finished;
+    std::uint64_t padding;
+  };
+  const Words words = {kWaitOfLoader, 0, 0};
+  // Until the call begins, a thread that is abandoned returns through what hold() has laid out.
+  std::uint64_t place = (stack_begin_ - kHoldBytes - sizeof(words)) & ~std::uint64_t{15};
+  write(place, &words, sizeof(words));
+  const std::uint64_t limit_at = place + offsetof(Words, limit);
+  finished_at_ = place + offsetof(Words, finished);
+  // Returns the content of the stack that returns to a system call, which itself returns through that at `stack`.
+  const auto add = [&](std::uint64_t stack, std::vector<std::uint64_t> arguments) {
+    const auto content = [&] { return call_context(place, wait.system_call, arguments, stack, mask_in_call()); };
+    // setcontext() pushes a word on that stack.
+    place = (place - sizeof(std::uint64_t) - content().size()) & ~std::uint64_t{15};
+    const std::vector<unsigned char> context = content();
+    write(place, context.data(), context.size());
+    return std::vector<std::uint64_t>{code_.pop_argument, place, wait.set_context};
+  };
+  const std::vector<std::uint64_t> second =
+      add(stack_begin_, {static_cast<std::uint64_t>(wait_number()), 0, 0, limit_at, 0, 0});
+  // At a function call the stack pointer is 8 more than a multiple of 16.
+  place -= 5 * sizeof(second[0]);
+  const std::uint64_t stack = place;
+  write(stack, second.data(), second.size() * sizeof(second[0]));
+  // The mask that is stored has bits in any case.
+  const std::vector<std::uint64_t> first =
+      add(stack, {static_cast<std::uint64_t>(mask_number()), SIG_BLOCK, 0, finished_at_, sizeof(std::uint64_t), 0});
+  *end = place;
+  return first;
+}
+
+CallEnd HijackedThread::call_loader(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
+                                    Deadline deadline, const WaitFunctions& wait) {
+  if (wait.set_context == 0 || wait.system_call == 0 || code_.pop_argument == 0)
+    return call(function, arguments, deadline, nullptr);
+  std::uint64_t end = 0;
+  const std::vector<std::uint64_t> to_wait = write_wait(wait, &end);
+  std::vector<std::uint64_t> returns;
+  if (unlock_ != 0) returns = returns_to({unlock_});
+  returns.insert(returns.end(), to_wait.begin(), to_wait.end());
+  follows_calls_ = false;
+  set_mask(mask_in_call());
+  if (!begin_call_at(end, std::move(returns), function, arguments)) return gone_ = true, CallEnd::kGone;
+  const CallEnd result = await_finished(true, deadline);
+  if (result == CallEnd::kReturned) unlock_ = 0;
+  return result;
+}
+
+// `of_loader`: the call may wait for the loader's lock.
+CallEnd HijackedThread::await_finished(bool of_loader, Deadline deadline) {
+  const Deadline begin = std::chrono::steady_clock::now();
+  Deadline look = after(kPatienceForLock);
+  while (true) {
+    int status = 0;
+    std::uint32_t done = 0;
+    const Deadline now = std::chrono::steady_clock::now();
+    if (next_stop(std::min<Deadline>(deadline, now + kBetweenLooks + (now - begin) / 50), &status)) {
+      const SignalOrigin origin = is_in_own_work() ? SignalOrigin::kSent : origin_of_signal(status, &crash_);
+      follows_calls_ = origin == SignalOrigin::kFault;
+      if (origin == SignalOrigin::kFault) return end_crashed_call();
+      if (!resume(signal_to_resume_with(status, origin))) break;
+    } else if (gone_) {
+      break;
+    } else if (read(finished_at_, &done, sizeof(done)) && done != 0) {
+      if (!take_out_of_wait(deadline)) break;
+      follows_calls_ = true;
+      if (!has_resumed_) set_mask(mask_in_call() | bit_of(kOfUsers));
+      return CallEnd::kReturned;
+    } else if (std::chrono::steady_clock::now() >= deadline) {
+      return end_call_in_time();
+    } else if (of_loader && std::chrono::steady_clock::now() >= look) {
+      look = after(kPatienceForLock);
+      if (!sleeps_for_lock()) continue;
+      if (!stop_running(after(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
+      if (waits_for_loader()) return end_blocked_call();
+      if (!resume_stopped()) break;
+    }
+  }
+  return gone_ = true, CallEnd::kGone;
+}
+
+// Whether the thread has resumed its own work and sleeps in a call that a stop would interrupt, as /proc shows it.
+bool HijackedThread::must_not_stop() const {
+  const ThreadCall call = process_.thread(thread_).current_call();
+  if (call.running || call.number < 0 || call.stack_pointer - memory_ < memory_size_) return false;
+  return BlockingCalls(process_).effect(call) == StopEffect::kSeen;
+}
+
+// Stops the thread where the kernel handles signals. If it was let wait for too long, it has resumed its own work, as
+// an abandoned one does: then it is borrowed anew, once it is where a stop does not interrupt it.
+bool HijackedThread::take_out_of_wait(Deadline deadline) {
+  ThreadRegisters registers;
+  while (must_not_stop() && std::chrono::steady_clock::now() < deadline) waiter_->pause(kBetweenTries);
+  if (!stop_running(after(kShort))) return false;
+  while (is_in_handler_of_users() && !is_in_own_work()) {
+    int status = 0;
+    if (!resume_stopped() || next_stop(std::chrono::steady_clock::now() + kBetweenLooks, &status)) {
+      if (gone_ || !resume(signal_to_resume_with(status, SignalOrigin::kSent))) return false;
+    }
+    if (!stop_running(after(kShort))) return false;
+  }
+  if (!read_registers(thread_, &registers)) return false;
+  at_ = At::kStart;
+  if (stack_pointer(registers) - memory_ < memory_size_) {
+    finished_at_ = 0;
+    return true;
+  }
+  repeat_call(process_, thread_);
+  own_stack_ = errno_at_ = finished_at_ = 0;
+  has_resumed_ = true;
+  return read_registers(thread_, &before_) &&
+         trace(PTRACE_GETSIGMASK, thread_, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_)) == 0;
+}
+
+// Stops the thread in the middle of a call. The handler of kOfUsers then does not begin before resume_stopped().
+bool HijackedThread::stop_running(Deadline deadline) {
+  trace(PTRACE_INTERRUPT, thread_, 0, 0);
+  int status = 0;
+  while (next_stop(deadline, &status)) {
+    if (is_trap_of_ours(status)) return true;
+    if (is_signal(status) && WSTOPSIG(status) == kOfUsers && !is_in_own_work()) {
+      holds_users_ = true;
+      set_mask(mask() | bit_of(kOfUsers));
+    }
+    // Any other stop, for example at the end of the current system call, makes the kernel forget the request.
+    trace(PTRACE_INTERRUPT, thread_, 0, 0);
+    trace(PTRACE_CONT, thread_, 0, signal_to_resume_with(status, origin_of_signal(status, &crash_)));
+  }
+  return false;
+}
+
+// After stop_running(): the call goes on.
+bool HijackedThread::resume_stopped() {
+  if (std::exchange(holds_users_, false)) set_mask(mask() & ~bit_of(kOfUsers));
+  return resume();
+}
+
+// After stop_running(), at the end of a call. The kernel blocks a signal while its handler runs.
+bool HijackedThread::is_in_handler_of_users() const {
+  return !holds_users_ && ((mask() & ~signal_mask_) & bit_of(kOfUsers)) != 0;
+}
+
+// Whether the thread sleeps in the loader's lock without owning any of its locks, or in the one of hold(): nothing is
+// half done then.
+bool HijackedThread::waits_for_loader() const {
+  ThreadRegisters registers;
+  std::uint64_t lock = 0;
+  if (!read_general_registers(thread_, &registers) || !is_waiting_for_lock(registers, &lock)) return false;
+  if (locking_ != 0) return true;
+  const bool of_loader = std::any_of(loader_data_.begin(), loader_data_.end(),
+                                     [&](const MappedRange& range) { return range.contains(lock); });
+  return of_loader && !owns_loader_lock(process_, loader_data_, thread_);
 }
 
 bool HijackedThread::put_back() {
@@ -266,23 +329,7 @@ bool HijackedThread::put_back() {
     if (!begin_call(unlock, {}, plain_return) || await_end(false, after(kShort), nullptr) != CallEnd::kReturned)
       return false;
   }
-  gone_ = true;  // in any case, so that it is not done twice
-  std::int64_t result = 0;
-  if (memory_ != 0) inject_system_call(munmap_number(), {memory_, memory_size_}, after(kShort), &result);
-  if (at_ != At::kStart) {
-    // From a stop at a system call to one at which the kernel handles signals. There an interrupted system call can be
-    // continued with all its state in the kernel.
-    trace(PTRACE_INTERRUPT, thread_, 0, 0);
-    trace(PTRACE_CONT, thread_, 0, 0);
-    int status = 0;
-    do {
-      if (waiter_->wait(thread_, after(kShort), &status) != StopWaiter::Event::kStopped) return false;
-      if (!is_trap_of_ours(status))
-        trace(PTRACE_CONT, thread_, 0, signal_to_resume_with(status, origin_of_signal(status, &crash_)));
-    } while (!is_trap_of_ours(status));
-  }
-  restore_stopped();
-  return true;
+  return restore();
 }
 
 }  // namespace culprit::report

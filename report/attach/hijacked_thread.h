@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/attach/borrowed_thread.h"
 #include "report/attach/call_signals.h"
 #include "report/attach/registers.h"
 #include "report/attach/stop_waiter.h"
@@ -48,33 +49,14 @@ struct WaitFunctions {
   std::uint64_t system_call = 0;  // syscall()
 };
 
-class HijackedThread {
+class HijackedThread : public BorrowedThread {
  public:
-  enum class Stop { kStopped, kGone, kBusy, kGroupStopped };
-
-  // Stops the thread; the others run on. kBusy: it did not stop within the time limit (it is in the kernel). `waiter`
-  // then lets it go as soon as it stops. Throws AttachError when the system forbids it.
-  static Stop stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter, Deadline deadline);
-  // Lets a stopped and unchanged thread run on.
-  static void release(pid_t thread);
-  // Whether the thread is in a restartable sequence (rseq), which the kernel restarts after an interruption. Do not use
-  // such a thread.
-  static bool in_restartable_sequence(const TracedProcess& process, pid_t thread);
-
   // For a thread that stop() has stopped.
-  HijackedThread(const TracedProcess& process, pid_t thread, const ReturnCode& code, StopWaiter* waiter);
+  using BorrowedThread::BorrowedThread;
   // Restores the thread, unless put_back() has done so.
   ~HijackedThread();
   HijackedThread(const HijackedThread&) = delete;
   HijackedThread& operator=(const HijackedThread&) = delete;
-
-  // Maps `size` bytes for arguments, and the stack. Throws AttachError, with the thread restored.
-  void map_memory(std::uint64_t size, Deadline deadline);
-  // The memory for arguments.
-  std::uint64_t memory() const { return memory_; }
-  void write(std::uint64_t address, const void* data, std::size_t size);
-  bool read(std::uint64_t address, void* data, std::size_t size) const;
-  std::string read_text(std::uint64_t address) const;
 
   // Calls a function. After any result but kReturned this object must not be used. Pass null for `result` if the
   // function reports in another way: an abandoned thread then makes only the system call that ends a signal handler.
@@ -97,34 +79,17 @@ class HijackedThread {
   // abandoned at any moment. `idle`: a function that only makes the system call idle_number(). All without arguments.
   CallEnd hold(std::uint64_t lock, std::uint64_t idle, std::uint64_t unlock, Deadline deadline);
 
-  // Unmaps the memory and restores the thread's position and state. False when the thread is gone.
+  // Restores the thread, after the rest of hold(). False when the thread is gone.
   bool put_back();
-
-  // The address of the thread's errno, which is restored too.
-  void keep_errno(std::uint64_t address);
 
   // After kCrashed: the signal and its place, and what the call left behind ("" = nothing is known).
   const std::string& crash() const { return crash_; }
   const std::string& left_behind() const { return left_behind_; }
 
-  // The lowest address of the thread's own stack (thread_stack.h). Without it there is no second frame.
-  void set_stack_floor(std::uint64_t address) { stack_floor_ = address; }
-
   // The loader's writable memory, which contains its locks.
   void set_loader_data(std::vector<MappedRange> ranges) { loader_data_ = std::move(ranges); }
 
  private:
-  static constexpr std::chrono::milliseconds kShort{500};
-  enum class At { kStart, kEntry, kExit, kNowhere };
-  bool resume(std::uint64_t signal_number = 0);
-  SignalOrigin origin_of_signal(int status, std::string* description) const;
-  std::uint64_t signal_to_resume_with(int status, SignalOrigin origin);
-  void find_own_stack();
-  std::uint64_t mask_in_call() const;
-  void block_signals();
-  bool next_stop(Deadline deadline, int* status);
-  bool inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
-                          std::int64_t* result);
   bool begin_call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, std::uint64_t back,
                   const std::vector<std::uint64_t>& next = {});
   bool begin_call_at(std::uint64_t end, std::vector<std::uint64_t> returns, std::uint64_t function,
@@ -132,7 +97,6 @@ class HijackedThread {
   std::vector<std::uint64_t> returns_to(const std::vector<std::uint64_t>& functions) const;
   std::vector<std::uint64_t> write_wait(const WaitFunctions& wait, std::uint64_t* end);
   CallEnd await_finished(bool of_loader, Deadline deadline);
-  bool is_in_own_work() const;
   CallEnd await_end(bool has_result, Deadline deadline, std::uint64_t* result);
   bool sleeps_for_lock() const;
   CallEnd end_call_in_time();
@@ -142,32 +106,14 @@ class HijackedThread {
   bool take_out_of_wait(Deadline deadline);
   bool waits_for_loader() const;
   bool stop_running(Deadline deadline);
-  void restore_stopped();
+  bool resume_stopped();
+  bool is_in_handler_of_users() const;
 
-  const TracedProcess& process_;
-  const pid_t thread_;
-  const ReturnCode code_;
-  StopWaiter* waiter_;
-  ThreadRegisters before_;
-  std::uint64_t signal_mask_ = 0;
-  At at_ = At::kStart;
-  bool gone_ = false;
-  bool follows_calls_ = true;      // the thread stops at each of its system calls
-  std::uint64_t finished_at_ = 0;  // ... or tells the end of its call here
   bool has_resumed_ = false;
-  std::uint64_t memory_ = 0;
-  std::uint64_t memory_size_ = 0;
-  std::uint64_t stack_begin_ = 0;
-  std::uint64_t stack_floor_ = 0;
-  std::uint64_t own_stack_ = 0;  // return address for system calls, below the thread's own stack; 0 = none
-  std::uint64_t own_bytes_at_ = 0;
-  std::vector<unsigned char> own_bytes_;  // the original content
-  std::uint64_t locking_ = 0;             // hold() runs: where its `idle` finds the stack pointer
+  bool holds_users_ = false;   // kOfUsers was blocked at a stop
+  std::uint64_t locking_ = 0;  // hold() runs: where its `idle` finds the stack pointer
   bool stops_at_idle_ = false;
   std::uint64_t unlock_ = 0;  // the lock of hold() is held: the function that releases it
-  std::uint64_t errno_at_ = 0;
-  int errno_before_ = 0;
-  std::string crash_;
   std::string left_behind_;
   std::vector<MappedRange> loader_data_;
 };

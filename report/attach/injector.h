@@ -40,8 +40,4 @@ struct InjectionFacts {
 // the process is restored first. Call it from a process with one thread.
 format::AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, InjectionFacts* facts);
 
-// Explains the result of an attach or a detach to the user; empty for kDone.
-std::string describe_result(const TracedProcess& process, const format::AttachRequest& answer);
-std::string describe_result(const TracedProcess& process, format::AttachResult result);
-
 }  // namespace culprit::report

@@ -19,7 +19,7 @@ bool owns_loader_lock(const TracedProcess& process, const std::vector<MappedRang
 
 // Whether the loader is in the middle of changing its list of libraries (the state that it has for debuggers). A child
 // that was forked then stays there for ever, and a dlopen() in it ends it.
-// What the loader tells debuggers; empty when it cannot be read.
+// The state that the loader has for debuggers; empty when it cannot be read.
 std::optional<r_debug> loader_state(const TracedProcess& process, const std::vector<MappedRange>& mappings);
 
 bool is_loader_at_work(const TracedProcess& process, const std::vector<MappedRange>& mappings);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "report/attach/call_signals.h"
+#include "report/attach/ptrace_stops.h"
 #include "report/attach/registers.h"
 #include "report/attach/thread_stack.h"
 
@@ -21,6 +23,13 @@ constexpr milliseconds kPatience{100};  // for a stop; later ones are let go whe
 constexpr milliseconds kLongRunning{1};
 constexpr int kFewLooks = 4;            // tell the habits of a thread
 constexpr std::uint64_t kRoom = 16384;  // below the stack pointer
+
+// The kernel blocks a signal while its handler runs.
+bool is_in_handler_of_users(pid_t thread) {
+  std::uint64_t mask = 0;
+  return trace(PTRACE_GETSIGMASK, thread, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask)) == 0 &&
+         (mask & bit_of(kOfUsers)) != 0;
+}
 
 }  // namespace
 
@@ -150,6 +159,10 @@ bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThre
   if (point != SafePoint::kUnsafe && HijackedThread::in_restartable_sequence(process_, thread)) {
     point = SafePoint::kUnsafe;
     found = "a restartable sequence";
+  }
+  if (point == SafePoint::kSafe && is_in_handler_of_users(thread)) {
+    point = SafePoint::kUnknown;  // libc lets no program block that signal, but a system call of its own does
+    found = "the handler by which libc changes a thread's user";
   }
   ThreadRegisters registers;
   if (point != SafePoint::kUnsafe && read_general_registers(thread, &registers)) {

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "report/attach/injector.h"
+#include "report/attach/result_words.h"
 #include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
 #include "report/base/log.h"

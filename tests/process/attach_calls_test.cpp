@@ -160,6 +160,19 @@ TEST_CASE("a thread near the end of its stack, or on another one, is not written
   }
 }
 
+// libc makes each thread do it, and keeps a lock meanwhile that dlopen() takes.
+TEST_CASE("a program that changes its user meanwhile is not left in a deadlock", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  for (int i = 0; i < 5; ++i) {
+    const Run run = run_alone("attach_neighbours", {"users"}, [&](pid_t pid) {
+      attach_and_detach(pid, folder.file(std::to_string(i) + ".dump"));
+      check_runs_alone(pid);
+    });
+    check_fine(run);
+  }
+}
+
 TEST_CASE("a thread in vfork returns when its child ends, also during an attach", "[attach]") {
   if (!may_trace()) return;
   const std::string library = subject_path("attach_slow_library.so").string();

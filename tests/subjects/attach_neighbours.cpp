@@ -4,6 +4,7 @@
 //   attach_neighbours alternate    a signal handler runs on a full alternate stack, which lies in its thread's stack
 //   attach_neighbours "in turn"    the main thread sleeps for 50 ms, where it may be stopped, and waits for 0.5 s in a
 //                                  call that a stop would interrupt
+//   attach_neighbours users        a thread changes its user all the time, and waits each time until all others have
 //   attach_neighbours vfork LIB    the main thread waits in vfork() for a child, while another one loads LIB
 //
 // "ready" is printed once the threads wait. At the end of standard input each checks its memory, and "fine" is printed.
@@ -20,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -144,6 +146,30 @@ void wait_in_turn() {
   }
 }
 
+void change_users() {
+  double longest = 0;
+  pthread_t thread;
+  const auto change = [](void* time) -> void* {
+    while (!stop.load()) {
+      const double begin = now();
+      expect(seteuid(geteuid()) == 0, "seteuid");
+      *static_cast<double*>(time) = std::max(*static_cast<double*>(time), now() - begin);
+      usleep(100);
+    }
+    return nullptr;
+  };
+  expect(pthread_create(&thread, nullptr, change, &longest) == 0, "pthread_create");
+  ready();
+  for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) <= 0;) {
+    const timespec time = {0, 20000000};
+    nanosleep(&time, nullptr);  // libc's signal ends it early
+  }
+  stop = true;
+  alarm(20);
+  pthread_join(thread, nullptr);
+  expect(longest < 2, "seteuid waited for seconds");
+}
+
 // The child ends in the middle of an attach that finds no thread.
 void wait_for_vfork(char* library) {
   auto* end = static_cast<double*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -170,6 +196,11 @@ int main(int, char** arguments) {
   nanosleep(&moment, nullptr);  // the loader's first look for it needs more stack than the threads leave
   if (strcmp(arguments[1], "vfork") == 0) {
     wait_for_vfork(arguments[2]);
+    puts("fine");
+    return 0;
+  }
+  if (strcmp(arguments[1], "users") == 0) {
+    change_users();
     puts("fine");
     return 0;
   }

@@ -1,0 +1,94 @@
+// A stopped thread of another process that has memory of its own for calls, and is restored afterwards.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/attach/call_signals.h"
+#include "report/attach/registers.h"
+#include "report/attach/stop_waiter.h"
+#include "report/attach/traced_process.h"
+
+namespace culprit::report {
+
+// The base of HijackedThread (hijacked_thread.h), which explains the stacks.
+class BorrowedThread {
+ public:
+  enum class Stop { kStopped, kGone, kBusy, kGroupStopped };
+
+  // Stops the thread; the others run on. kBusy: it did not stop within the time limit (it is in the kernel). `waiter`
+  // then lets it go as soon as it stops. Throws AttachError when the system forbids it.
+  static Stop stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter, Deadline deadline);
+  // Lets a stopped and unchanged thread run on.
+  static void release(pid_t thread);
+  // Whether the thread is in a restartable sequence (rseq), which the kernel restarts after an interruption. Do not use
+  // such a thread.
+  static bool in_restartable_sequence(const TracedProcess& process, pid_t thread);
+
+  // For a thread that stop() has stopped.
+  BorrowedThread(const TracedProcess& process, pid_t thread, const ReturnCode& code, StopWaiter* waiter);
+  BorrowedThread(const BorrowedThread&) = delete;
+  BorrowedThread& operator=(const BorrowedThread&) = delete;
+
+  // Maps `size` bytes for arguments, and the stack. Throws AttachError, with the thread restored.
+  void map_memory(std::uint64_t size, Deadline deadline);
+  // The memory for arguments.
+  std::uint64_t memory() const { return memory_; }
+  void write(std::uint64_t address, const void* data, std::size_t size);
+  bool read(std::uint64_t address, void* data, std::size_t size) const;
+  std::string read_text(std::uint64_t address) const;
+
+  // The address of the thread's errno, which is restored too.
+  void keep_errno(std::uint64_t address);
+
+  // The lowest address of the thread's own stack (thread_stack.h). Without it there is no second frame.
+  void set_stack_floor(std::uint64_t address) { stack_floor_ = address; }
+
+ protected:
+  static constexpr std::chrono::milliseconds kShort{500};
+  enum class At { kStart, kEntry, kExit, kNowhere };
+  bool resume(std::uint64_t signal_number = 0);
+  SignalOrigin origin_of_signal(int status, std::string* description) const;
+  std::uint64_t signal_to_resume_with(int status, SignalOrigin origin);
+  void find_own_stack();
+  std::uint64_t mask_in_call() const;
+  std::uint64_t mask() const;
+  void set_mask(std::uint64_t mask);
+  bool next_stop(Deadline deadline, int* status);
+  bool inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
+                          std::int64_t* result);
+  bool is_in_own_work() const;
+  void restore_stopped();
+  // Unmaps the memory and restores the thread's position and state. False when the thread is gone.
+  bool restore();
+
+  const TracedProcess& process_;
+  const pid_t thread_;
+  const ReturnCode code_;
+  StopWaiter* waiter_;
+  ThreadRegisters before_;
+  std::uint64_t signal_mask_ = 0;
+  At at_ = At::kStart;
+  bool gone_ = false;
+  bool follows_calls_ = true;      // the thread stops at each of its system calls
+  std::uint64_t finished_at_ = 0;  // ... or tells the end of its call here
+  std::uint64_t memory_ = 0;
+  std::uint64_t memory_size_ = 0;
+  std::uint64_t stack_begin_ = 0;
+  std::uint64_t stack_floor_ = 0;
+  std::uint64_t own_stack_ = 0;  // return address for system calls, below the thread's own stack; 0 = none
+  std::uint64_t own_bytes_at_ = 0;
+  std::vector<unsigned char> own_bytes_;  // the original content
+  std::uint64_t errno_at_ = 0;
+  int errno_before_ = 0;
+  std::string crash_;
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,473 @@
+#include "report/attach/session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "report/attach/hijacked_thread.h"
+#include "report/attach/hurry.h"
+#include "report/attach/library_for_target.h"
+#include "report/attach/loaded_list.h"
+#include "report/attach/loader_locks.h"
+#include "report/attach/program_kind.h"
+#include "report/attach/remote_symbols.h"
+#include "report/attach/result_words.h"
+#include "report/attach/seccomp_filters.h"
+#include "report/attach/stage.h"
+#include "report/attach/target_libc.h"
+#include "report/attach/target_limits.h"
+#include "report/attach/thread_choice.h"
+#include "report/attach/word_search.h"
+#include "report/base/log.h"
+#include "report/base/words.h"
+
+namespace culprit::report {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLongestExec{200};
+constexpr int kMostFailures = 5;
+
+milliseconds left_until(Deadline deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::max(left, milliseconds(0));
+}
+
+// Attaching or detaching goes through several steps, each of which borrows a thread once. Before the first, another one
+// may load the library: both together would stop it for too long.
+class Session {
+ public:
+  Session(const TracedProcess& process, const InjectionOrder& order, InjectionFacts* facts)
+      : process_(process), order_(order), facts_(facts), waiter_(process), choice_(process, &waiter_) {}
+
+  // Throws AttachError with the true reason: much fails in other ways when the program ends, or is replaced.
+  format::AttachRequest run() try { return work(); } catch (const AttachError&) {
+    // An exec ends the other threads some time before the new program is there.
+    for (const Deadline end = after(kLongestExec);;) {
+      if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+      if (!program_.empty() && program_mark(process_) != program_)
+        throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+      if (!thread_is_stopped_ || std::chrono::steady_clock::now() > end) break;
+      waiter_.pause(milliseconds(5));
+    }
+    throw;
+  }
+
+ private:
+  using AttachStep = format::AttachStep;
+  using AttachResult = format::AttachResult;
+  using Places = std::vector<std::uint64_t>;
+
+  format::AttachRequest work() {
+    format::AttachRequest answer = step(AttachStep::kBegin, {});
+    if (answer.result == AttachResult::kDone) finish(&answer);
+    facts_->longest_stop = std::max(longest_stop_, choice_.longest_stop());
+    facts_->repeated_calls = choice_.repeated_calls();
+    facts_->cut_calls = choice_.cut_calls();
+    std::strncpy(facts_->cut_call, choice_.cut_call().c_str(), sizeof(facts_->cut_call) - 1);
+    return answer;
+  }
+
+  bool attaches() const { return order_.what == Injection::kAttach; }
+
+  void finish(format::AttachRequest* answer) try {
+    Places places;
+    if (answer->search != 0) {
+      const WordSearch search(process_, answer->search);
+      places = replace_words(search, answer);
+    }
+    format::AttachRequest last = {};
+    if (attaches()) {
+      if (!interrupted()) last = step(AttachStep::kEnd, places);
+      if (interrupted()) {
+        undo();
+        return;
+      }
+    } else {
+      // Recording has ended already: a signal to this process no longer changes that.
+      do {
+        waiter_.take_interrupted();
+        last = step(AttachStep::kEnd, places);
+      } while (interrupted() && last.result == AttachResult::kNone);
+    }
+    answer->words += last.words;
+    // Threads that are still in a CUDA call keep what a detach leaves; the next attach frees it.
+    if (attaches() || last.result != AttachResult::kBusy) answer->result = last.result;
+  } catch (const AttachError& error) {
+    if (!process_.is_alive() || !attaches()) throw;
+    throw AttachError(std::string(error.what()) + ". It is attached and does not record: culprit detach " +
+                      std::to_string(process_.pid()) + " ends that");
+  }
+
+  // Looks for words and has them replaced until there are no more, except on stacks, where calls leave them all the
+  // time. Returns the last of them, which go with the last step.
+  Places replace_words(const WordSearch& search, format::AttachRequest* answer) {
+    Places places;
+    for (int pass = 1;; ++pass) {
+      const Deadline begin = std::chrono::steady_clock::now();
+      begin_stage("searching the program's memory");
+      FoundWords found = search.look([&](std::uint64_t done, std::uint64_t total) {
+        still_at_stage();
+        show_progress(begin, done, total);
+        const auto limit = std::max<std::chrono::nanoseconds>(order_.limit, std::chrono::nanoseconds(total * 3));
+        return !interrupted() && std::chrono::steady_clock::now() - begin < limit;
+      });
+      log::wipe_status();
+      facts_->searched_bytes = std::max(facts_->searched_bytes, found.read_bytes);
+      facts_->unsearched_bytes = found.unread_bytes;
+      places = std::move(found.places);
+      // After a detach the hooks only call the driver, so that a word may stay.
+      const bool settled = pass > 1 && found.beside_stacks == 0;
+      if (found.unread_bytes != 0 || !attaches() || settled) break;
+      if (pass == kMostPasses) {
+        facts_->unsearched_bytes = found.beside_stacks * sizeof(std::uint64_t);
+        break;
+      }
+      while (!places.empty()) answer->words += step(AttachStep::kWords, take_first(&places)).words;
+    }
+    return replace_first(std::move(places), &answer->words);
+  }
+
+  // Has all of them replaced but the last ones, which it returns: they go with the last step.
+  Places replace_first(Places places, std::uint32_t* words) {
+    Places part = take_first(&places);
+    while (!places.empty()) {
+      *words += step(AttachStep::kWords, part).words;
+      part = take_first(&places);
+    }
+    return part;
+  }
+
+  // As many as one step replaces in a short time.
+  static Places take_first(Places* places) {
+    std::size_t count = 0;
+    std::uint64_t last_block = 0;
+    for (int blocks = 0; count < std::min(places->size(), kMostPlaces); ++count) {
+      const std::uint64_t block = (*places)[count] / format::kPlacesBlockBytes;
+      if (block == last_block) continue;
+      last_block = block;
+      if (++blocks > kMostBlocks) break;
+    }
+    Places part(places->begin(), places->begin() + static_cast<long>(count));
+    places->erase(places->begin(), places->begin() + static_cast<long>(count));
+    return part;
+  }
+
+  void show_progress(Deadline begin, std::uint64_t done, std::uint64_t total) {
+    const Deadline now = std::chrono::steady_clock::now();
+    if (total == 0 || now - begin < milliseconds(500) || now - shown_ < milliseconds(200)) return;
+    shown_ = now;
+    log::show_status("searching the memory of " + printable(process_.name()) + ": " + format_bytes(done) + " of " +
+                     format_bytes(total));
+  }
+
+  // After a signal to this process: ends what the attach has begun.
+  void undo() {
+    facts_->interrupted = waiter_.take_interrupted();
+    undoing_ = true;
+    const format::AttachRequest begun = step(AttachStep::kBegin, {});
+    Places places;
+    const auto goes_on = [](auto, auto) {
+      still_at_stage();
+      return true;
+    };
+    if (begun.search != 0) places = WordSearch(process_, begun.search).look(goes_on).places;
+    std::uint32_t words = 0;
+    step(AttachStep::kEnd, replace_first(std::move(places), &words));
+  }
+
+  bool interrupted() { return waiter_.interrupted() != 0; }
+
+  // Where the library can be asked; while no thread is stopped, because it takes time.
+  void find_functions() {
+    function_ = attaches() && !undoing_ ? "culprit_attach_v5" : "culprit_detach_v5";
+    const RemoteModule mapped = find_module(process_, process_.mappings(), {"libculprit.so"});
+    RemoteModule file = library_on_disk(mapped);
+    if (mapped.path.empty()) file = {order_.library, order_.library, 0};
+    file.begin = 0;
+    function_offset_ = find_function(file, function_);
+    library_begin_ = mapped.begin;
+    if (mapped.begin == 0 || function_offset_ == 0) return;
+    const std::uint64_t place = mapped.begin + find_variable(file, "culprit_prepared");
+    std::uint64_t prepared = 0;
+    if (process_.read_memory(place, &prepared, sizeof(prepared)) && prepared == format::kPrepared) return;
+    throw StillStarting("libculprit.so is loaded in " + process_.name() +
+                        " in part: another attach is at work, or the process was forked by one into which culprit was "
+                        "loading it. Nothing was changed; try again later, or restart the program under culprit run");
+  }
+
+  // Tries again while another thread loads a library, or is in a CUDA call of an earlier attach.
+  format::AttachRequest step(AttachStep step, const Places& places) {
+    const Deadline end = after(order_.limit);
+    // A detach leaves such a call's memory to the next attach.
+    const Deadline drained = attaches() ? end : after(milliseconds(1000));
+    for (int loads = 0;;) {
+      const format::AttachRequest answer = borrow(step, places);
+      if (std::exchange(loaded_now_, false) && !interrupted()) {
+        if (++loads > 1 && std::chrono::steady_clock::now() > end) throw replaced_all_the_time();
+        continue;
+      }
+      const bool again = (answer.result == AttachResult::kLoading && std::chrono::steady_clock::now() < end) ||
+                         (answer.result == AttachResult::kBusy && std::chrono::steady_clock::now() < drained);
+      if (!again || interrupted()) return answer;
+      waiter_.pause(milliseconds(20));
+    }
+  }
+
+  format::AttachRequest borrow(AttachStep step, const Places& places) {
+    deadline_ = after(order_.limit);
+    const Hurry hurry;
+    const ChosenThread chosen = stop_thread();
+    if (chosen.thread == 0) {
+      facts_->interrupted = waiter_.interrupted();
+      return order_.request;
+    }
+    begin_stage("having a thread make a call");
+    HijackedThread hijacked(process_, chosen.thread, libc_.code, &waiter_);
+    hijacked.set_stack_floor(chosen.stack_floor);
+    hijacked.set_loader_data(libc_.loader_data);
+    hijacked.map_memory(sizeof(format::AttachRequest) + 8192 + places.size() * sizeof(std::uint64_t), deadline_);
+    std::uint64_t value = 0;
+    if (libc_.error_place != 0) {
+      check(hijacked, hijacked.call(libc_.error_place, {}, deadline_, &value));
+      hijacked.keep_errno(value);
+    }
+    format::AttachRequest answer = order_.request;
+    if (library_begin_ == 0) {
+      loaded_now_ = load(&hijacked, libc_, library_->path());
+      if (!loaded_now_) answer.result = AttachResult::kLoading;
+      begun_ = false;  // nothing was changed but that the library is there
+    } else if (!interrupted()) {
+      answer = ask(&hijacked, step, places);
+    }
+    const bool is_restored = library_begin_ == 0 && !loaded_now_;
+    if (!is_restored && !hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
+    longest_stop_ =
+        std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - chosen.stopped);
+    facts_->interrupted = waiter_.interrupted();
+    return answer;
+  }
+
+  // Looks at the program and stops a thread of it. Begins again when the program was replaced (exec) in between,
+  // because what was found is then another program's; but not after the first step.
+  ChosenThread stop_thread() {
+    int failures = 0;
+    while (true) {
+      const auto begin = std::chrono::steady_clock::now();
+      begin_stage("looking at the program");
+      if (!begun_) program_ = program_mark(process_);
+      const auto replaced = [&] { return process_.is_alive() && program_mark(process_) != program_; };
+      try {
+        if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
+        check_seccomp(process_);
+        check_filters_are_alike(process_);
+        if (!begun_) libc_ = look_at_libc(process_);
+        const bool loaded = !mapped_library(process_.mappings()).empty();
+        if (!loaded && (begun_ || !attaches()))
+          throw AttachError(describe_result(process_, AttachResult::kNotAttached));
+        if (!loaded) check_limits(process_);
+        if (!loaded && is_loader_at_work(process_, process_.mappings())) {
+          throw StillStarting(
+              process_.name() +
+              " is loading libraries (does it still start?), or was forked by a program that did: nothing was changed; "
+              "try again later");
+        }
+        if (!loaded && !library_) library_.emplace(process_, order_.library);
+        if (!loaded) libraries_.emplace(process_, process_.mappings());
+        find_functions();
+        begin_stage("choosing a thread");
+        ChosenThread chosen = choice_.stop_one(left_until(deadline_) / 2);
+        if (chosen.thread == 0) return {};
+        // Once it is there, it is never unloaded.
+        if (!replaced() && (loaded || !has_library())) {
+          try {
+            check_stopped(chosen.thread, libc_);
+          } catch (...) {
+            HijackedThread::release(chosen.thread);
+            throw;
+          }
+          thread_is_stopped_ = begun_ = true;
+          return chosen;
+        }
+        HijackedThread::release(chosen.thread);
+        if (begun_)
+          throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+      } catch (const StillStarting&) {
+        waiter_.pause(milliseconds(1));
+        if ((begun_ && replaced()) || left_until(deadline_).count() == 0) throw;
+      } catch (const AttachError&) {
+        if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+        // Facts that are read in the middle of an exec may fit neither program: only repeated failures count.
+        const bool at_once = std::chrono::steady_clock::now() - begin < milliseconds(100);
+        // After the first step the new program is no longer of interest.
+        if (replaced() ? begun_ : ++failures == kMostFailures || !at_once) throw;
+        waiter_.pause(milliseconds(10));
+      }
+      if (waiter_.interrupted() != 0) return {};
+      if (left_until(deadline_).count() == 0) throw replaced_all_the_time();
+    }
+  }
+
+  // Whether the library was loaded since the last look, as the loader tells it.
+  bool has_library() const {
+    const std::optional<bool> added = libraries_->has_added("libculprit.so");
+    return added ? *added : !mapped_library(process_.mappings()).empty();
+  }
+
+  // Looks at the rest, which needs a stopped thread. Throws AttachError.
+  void check_stopped(pid_t thread, const TargetLibc& libc) const {
+    check_filters_of_thread(process_, thread);
+    // The thread is outside of the loader.
+    if (owns_loader_lock(process_, libc.loader_data, thread)) throw left_lock_error();
+  }
+
+  AttachError replaced_all_the_time() const {
+    return AttachError(process_.name() +
+                       " is replaced by another program (exec) all the time: nothing was changed; try again later");
+  }
+
+  AttachError left_lock_error() const {
+    return AttachError("a call of an earlier attach crashed in " + process_.name() +
+                       ", and its loader's lock was left taken: restart the program under culprit run");
+  }
+
+  // Whether one of the running threads keeps the loader's lock. One in a short dlopen() gives it back meanwhile.
+  bool keeps_loader_lock() const {
+    for (const std::uint32_t thread : process_.folder().threads()) {
+      bool keeps = true;
+      for (int look = 0; keeps && look < 5; ++look) {
+        if (look != 0) std::this_thread::sleep_for(milliseconds(20));
+        keeps = owns_loader_lock(process_, libc_.loader_data, static_cast<pid_t>(thread));
+      }
+      if (keeps) return true;
+    }
+    return false;
+  }
+
+  // A child that another thread forks in the middle of dlopen() would have the loader in that state for ever. So the
+  // lock of libc's list of open files is held meanwhile: fork() takes it first, and waits. False:
+  // another thread has it. The thread was restored.
+  bool hold_forks(HijackedThread* hijacked, const TargetLibc& libc) {
+    if (libc.fork_lock == 0 || libc.fork_unlock == 0 || libc.idle == 0 || ++tries_to_hold_forks_ > kMostTries)
+      return true;
+    const CallEnd end = hijacked->hold(libc.fork_lock, libc.idle, libc.fork_unlock, deadline_);
+    if (end != CallEnd::kBlocked) check(*hijacked, end);
+    return end == CallEnd::kReturned;
+  }
+
+  // False: another thread has a lock of the loader, or the one of hold_forks(). The thread was restored.
+  bool load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
+    const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
+    hijacked->write(text, path.c_str(), path.size() + 1);
+    if (!hold_forks(hijacked, libc)) return false;
+    const CallEnd end = hijacked->call_loader(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait);
+    if (end == CallEnd::kBlocked) return false;
+    check(*hijacked, end);
+    if (has_library()) return true;
+    std::uint64_t message = 0;
+    if (libc.last_error != 0 && !hijacked->has_resumed())
+      check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
+    const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
+    hijacked->put_back();
+    throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
+  }
+
+  format::AttachRequest ask(HijackedThread* hijacked, AttachStep step, const Places& places) {
+    if (function_offset_ == 0) {
+      hijacked->put_back();
+      // A call that crashed in a constructor of the library; another thread than that one was stopped now.
+      if (keeps_loader_lock()) throw left_lock_error();
+      throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no " + function_);
+    }
+    format::AttachRequest request = order_.request;
+    request.version = format::kAttachVersion;
+    request.step = step;
+    request.unsearched_bytes = facts_->unsearched_bytes;
+    request.places = hijacked->memory() + sizeof(request) + 8192;
+    request.place_count = places.size();
+    request.waits = 1;
+    hijacked->write(hijacked->memory(), &request, sizeof(request));
+    if (!places.empty()) hijacked->write(request.places, places.data(), places.size() * sizeof(places[0]));
+    check(*hijacked, hijacked->call_that_waits(library_begin_ + function_offset_, {hijacked->memory()}, deadline_,
+                                               hijacked->memory() + offsetof(format::AttachRequest, finished)));
+    if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
+      throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
+    return request;
+  }
+
+  // A copy in a container is removed after loading, so the symbols are read from the original.
+  RemoteModule library_on_disk(RemoteModule library) const {
+    if (::access(library.file.c_str(), R_OK) != 0 || library.file.find("/map_files/") != std::string::npos)
+      library.file = order_.library;
+    return library;
+  }
+
+  void check(const HijackedThread& hijacked, CallEnd end) const {
+    switch (end) {
+      case CallEnd::kReturned:
+        return;
+      case CallEnd::kGone:
+        throw AttachError(process_.name() + (process_.is_alive()
+                                                 ? " replaced itself by another program (exec) meanwhile: try again"
+                                                 : " ended meanwhile"));
+      case CallEnd::kCrashed:
+        throw AttachError(crashed(hijacked));
+      case CallEnd::kBlocked:
+        throw AttachError("another thread of " + process_.name() +
+                          " is loading a library and does not finish: nothing was changed; try again later");
+      case CallEnd::kLeftRunning:
+        throw AttachError("the time-out was reached while the library was being loaded into " + process_.name() +
+                          ": the thread finishes loading and then continues its own work; try again later");
+    }
+  }
+
+  std::string crashed(const HijackedThread& hijacked) const {
+    std::string left = hijacked.left_behind();
+    if (process_.is_alive() && !mapped_library(process_.mappings()).empty())
+      left += (left.empty() ? "" : ", and ") + std::string("libculprit.so stays loaded");
+    return "the injected call crashed in " + process_.name() + " (" + hijacked.crash() +
+           "). Its thread was put back where it was, but nothing should be loaded into the process any more" +
+           (left.empty() ? "" : ": " + left) + ". Restart the program under culprit run";
+  }
+
+  static constexpr int kMostTries = 20;  // for a lock that another thread may keep
+  static constexpr int kMostPasses = 6;
+  static constexpr std::size_t kMostPlaces = 8192;  // at once ...
+  static constexpr int kMostBlocks = 64;            // ... in so many blocks
+
+  const TracedProcess& process_;
+  const InjectionOrder& order_;
+  InjectionFacts* facts_;
+  StopWaiter waiter_;
+  ThreadChoice choice_;
+  TargetLibc libc_;
+  std::optional<LibraryForTarget> library_;  // when it is not loaded yet
+  std::optional<LoadedList> libraries_;      // ... as they were then
+  std::uint64_t library_begin_ = 0;          // 0: not loaded yet
+  std::string function_;
+  std::uint64_t function_offset_ = 0;  // in the library; 0 = it has no such function
+  bool undoing_ = false;
+  int tries_to_hold_forks_ = 0;
+  std::chrono::nanoseconds longest_stop_{0};
+  Deadline shown_;
+  Deadline deadline_;    // of the present step
+  std::string program_;  // the mark of the program that was looked at
+  bool thread_is_stopped_ = false;
+  bool begun_ = false;       // a thread was borrowed once
+  bool loaded_now_ = false;  // ... and has just loaded the library, and nothing else
+};
+
+}  // namespace
+
+format::AttachRequest inject_here(const TracedProcess& process, const InjectionOrder& order, InjectionFacts* facts) {
+  return Session(process, order, facts).run();
+}
+
+}  // namespace culprit::report
