@@ -453,6 +453,7 @@ void fields(Archive& archive, Report* report) {
   archive("summary", &report->summary);
   archive("live_cached_bytes", &report->live_cached_bytes);
   archive("caches_inside", &report->caches_inside);
+  archive("ran_out", &report->ran_out);
   archive("pictures", &report->pictures);
   archive("freed_at_end", &report->freed_at_end);
   archive("balances", &report->balances);

@@ -235,6 +235,7 @@ void ReportMerger::add_head(const Report& report) {
 #include "interpose/format/counters.def"
   report_.live_cached_bytes += report.live_cached_bytes;
   merge_caches(report.caches_inside, &report_.caches_inside);
+  merge_caches(report.ran_out, &report_.ran_out);
   Dropped& dropped = report_.dropped;
   if (!report.dropped.reason.empty()) {
     const bool none = dropped.reason.empty();
