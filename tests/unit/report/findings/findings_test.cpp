@@ -273,16 +273,21 @@ TEST_CASE("every finding is in a diff: new, gone, and unchanged", "[report][find
   }
 }
 
-TEST_CASE("a suppression hides leaks, and no finding", "[report][findings]") {
+TEST_CASE("a suppression hides leaks, and a finding only with its entry of resources", "[report][findings]") {
   TemporaryFolder folder;
-  std::ofstream(folder.file("all.supp")) << "leak:*\nkind:device\n";
+  std::ofstream(folder.file("some.supp")) << "kind:device\nleak:elsewhere\n";
+  std::ofstream(folder.file("all.supp")) << "leak:*\n";
   for (const FindingKind kind : kFindings) {
     INFO(row_of(kind).name);
-    Ranks ranks(kind);
-    SelectionOptions options;
-    options.suppressions = {folder.file("all.supp")};
-    Selection(options).apply(false, &ranks.reports());
-    CHECK(has_finding(ranks.reports(), kind));
+    for (const char* const file : {"some.supp", "all.supp"}) {
+      INFO(file);
+      Ranks ranks(kind);
+      SelectionOptions options;
+      options.suppressions = {folder.file(file)};
+      Selection(options).apply(false, &ranks.reports());
+      const bool hidden = std::string(file) == "all.supp" && std::string(row_of(kind).details) == "resources";
+      CHECK(has_finding(ranks.reports(), kind) == !hidden);
+    }
   }
 }
 
