@@ -56,6 +56,7 @@ std::vector<std::string> headline_findings(const Report& report, EndAndFailures 
 
 std::vector<const Report*> bad_first(const std::vector<Report>& reports) {
   std::vector<const Report*> list;
+  list.reserve(reports.size());
   for (const Report& report : reports) list.push_back(&report);
   std::stable_partition(list.begin(), list.end(), [](const Report* report) {
     return verdict_of(*report) != Verdict::kClean || !headline_findings(*report).empty();
