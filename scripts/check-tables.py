@@ -3,6 +3,8 @@
 
 Prints a line for each entry that is missing.
 """
+import fnmatch
+import functools
 import pathlib
 import re
 
@@ -26,6 +28,17 @@ def kinds():
             yield f"report/SCHEMA.md: the kind `{name}` of kinds.def is missing"
 
 
+@functools.cache
+def code_of(folder, without=None):
+    """All C++ of a folder as one text, without that of one below it."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob("*"))
+                     if path.suffix in (".cpp", ".h") and not (without and path.is_relative_to(ROOT / without)))
+
+
+def is_named(name, folder, without=None):
+    return re.search(rf"\b{name}\b", code_of(folder, without)) is not None
+
+
 # Live numbers of Header that are sizes or times, or that no report shows.
 NO_COUNTERS = {"throws", "file_bytes", "end_time_ns", "stop_time_ns", "last_switch_ns", "holder_search_ns",
                "holder_search_bytes", "audit_end_ns"}
@@ -41,9 +54,17 @@ def counters():
             if f"`{name}`" not in schema:
                 yield f"report/SCHEMA.md: the counter `{name}` of counters.def is missing"
     header = text("interpose/format/dump_file.h").split("struct Header {")[1].split("\n};")[0]
-    for name in re.findall(r"std::uint64_t (\w+); *// live", header):
+    live = re.findall(r"std::uint64_t (\w+); *// live", header)
+    for name in live:
         if name not in known | NO_COUNTERS:
             yield f"interpose/format/counters.def: Header::{name} has no row"
+    # JSON and the words of "Not recorded" are made from the other rows, so those are read.
+    read_by_name = NO_COUNTERS | set(rows("interpose/format/counters.def", "COUNTER_REPORT"))
+    for name in sorted(known.union(live)):
+        if name and not is_named(name, "interpose", "interpose/format"):
+            yield f"interpose/format/counters.def: {name} is written nowhere in interpose/"
+        if name in read_by_name and not is_named(name, "report"):
+            yield f"interpose/format/counters.def: {name} is read nowhere in report/"
 
 
 def python_versions():
@@ -91,6 +112,18 @@ def hooks():
             yield f"scripts/check-tables.py: {name} is tested or no row any more: take it out of UNTESTED_HOOKS"
 
 
-for check in (kinds, counters, python_versions, hooks):
+def audited():
+    """Names each exception of the audit without a reason: in exclusions.txt, or behind the row."""
+    explained = [line.split()[0] for line in text("interpose/driver/exclusions.txt").splitlines()
+                 if line and not line.startswith("#")]
+    table = text("interpose/driver/audited.cpp").split("kLeftOut[] = {")[1].split("};")[0]
+    for name, behind in re.findall(r'"(cu[\w*]+)",(.*)', table):
+        known = any(fnmatch.fnmatchcase(name.rstrip("*"), one) or fnmatch.fnmatchcase(one.rstrip("*"), name)
+                    for one in explained)
+        if not known and "// " not in behind:
+            yield f"interpose/driver/audited.cpp: {name} has no reason, neither here nor in exclusions.txt"
+
+
+for check in (kinds, counters, python_versions, hooks, audited):
     for problem in check():
         print(problem)

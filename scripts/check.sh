@@ -80,6 +80,12 @@ check_layers() {
   inside_the_library() { found -rnE '#include "interpose/' report | found -vE '"interpose/format/'; }
   problems_of "report/ may include only interpose/format/ of interpose/: " inside_the_library
   problems_of "interpose/ may not include report/: " found -rnE '#include "report/' interpose
+  # The same tables give the same verdict and the same findings.
+  reading() {
+    found -rnE '#include (<fstream>|"report/base/(input_file|json_input|output_file)\.h")' \
+      report/{model,causes,judge,findings}
+  }
+  problems_of "load/ reads files, these folders do not: " reading
   problems_of "" scripts/check-layers.py
   problems_of "" scripts/check-headers.py
   problems_of "" scripts/check-tables.py

@@ -26,10 +26,10 @@
 #include "report/doctor/device_table.h"
 #include "report/doctor/inside.h"
 #include "report/doctor/nvml_question.h"
+#include "report/findings/headline.h"
 #include "report/judge/balances.h"
 #include "report/judge/load_report.h"
 #include "report/model/not_recorded.h"
-#include "report/model/other_findings.h"
 #include "report/model/report.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/process_folder.h"
@@ -168,7 +168,7 @@ class Top {
         << "\n";
     for (const std::string& reason : reasons_not_known(report)) out << "NOT KNOWN: " << reason << "\n";
     std::string findings;
-    for (const std::string& one : other_findings(report))
+    for (const std::string& one : headline_findings(report))
       findings += (findings.empty() ? "" : " · ") + in_capitals(one);
     if (!findings.empty()) out << findings << "\n";
     for (const Total& total : report.summary.totals) {

@@ -13,7 +13,7 @@
 #include "report/doctor/nvml_question.h"
 #include "report/dump/growing_dump.h"
 #include "report/dump/run_dumps.h"
-#include "report/judge/gpu_answers.h"
+#include "report/load/gpu_answers.h"
 
 namespace culprit::report {
 

@@ -12,13 +12,13 @@
 #include "report/base/descriptor.h"
 #include "report/base/failure.h"
 #include "report/cuda/kinds.h"
+#include "report/findings/sharing_words.h"
 #include "report/judge/balances.h"
 #include "report/judge/load_report.h"
 #include "report/merge/join_sharings.h"
 #include "report/model/frame_text.h"
 #include "report/model/report.h"
 #include "report/proc/process_folder.h"
-#include "report/render/text/render_sharing.h"
 
 namespace culprit::report {
 namespace {

@@ -4,8 +4,6 @@
 #include <map>
 #include <tuple>
 
-#include "report/base/words.h"
-#include "report/model/frame_text.h"
 #include "report/model/frames.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
@@ -88,24 +86,6 @@ void mark_growing_graphs(Report* report) {
   for (Bill& bill : report->bills) {
     if (has_executables(bill)) bill.growing = grows(lines.at(place_of(bill)), end_ns);
   }
-}
-
-bool has_unmeasured(const Report& report, const ExecutableLine& line) {
-  return std::any_of(report.balances.begin(), report.balances.end(), [&](const Balance& balance) {
-    return balance.process == line.process && balance.device == line.device && balance.unmeasured != 0;
-  });
-}
-
-std::string growing_text(const ExecutableLine& line, bool unmeasured) {
-  std::string text = line.live >= line.most_live ? std::to_string(line.live) + " kept"
-                                                 : "up to " + std::to_string(line.most_live) + " kept at once";
-  if (const Frame* frame = naming_frame(*line.stack)) {
-    const std::string place = frame_place(*frame);
-    text += ", made at " + printable(place.empty() ? frame_function(*frame) : place);
-  }
-  return text + " (" + (unmeasured ? "at least " : "") + std::to_string(std::min(line.grown, line.made)) + " of " +
-         plural(line.made, "instantiation", "instantiations") + " made the driver grow, " +
-         format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(line.bytes, 0))) + ")";
 }
 
 }  // namespace culprit::report

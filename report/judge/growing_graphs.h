@@ -39,11 +39,4 @@ std::vector<ExecutableLine> executable_lines(const Report& report);
 // neither is one with a handful.
 void mark_growing_graphs(Report* report);
 
-// "40 kept, made at serve.cpp:31 (39 of 40 instantiations made the driver grow, 546 MiB)". `unmeasured`: the growth of
-// some calls is not known.
-std::string growing_text(const ExecutableLine& line, bool unmeasured);
-
-// The growth of some calls on the line's device is not known.
-bool has_unmeasured(const Report& report, const ExecutableLine& line);
-
 }  // namespace culprit::report

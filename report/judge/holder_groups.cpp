@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "report/judge/python_caches.h"
 #include "report/model/stacks.h"
 
 namespace culprit::report {

@@ -6,7 +6,7 @@
 
 #include "report/dump/dump_reader.h"
 #include "report/dump/tables.h"
-#include "report/judge/dump_contents.h"
+#include "report/load/dump_contents.h"
 #include "report/model/frames.h"
 
 namespace culprit::report {

@@ -5,9 +5,9 @@
 
 #include "report/base/log.h"
 #include "report/base/progress.h"
-#include "report/judge/dump_contents.h"
 #include "report/judge/holder_groups.h"
 #include "report/judge/summarise.h"
+#include "report/load/dump_contents.h"
 #include "report/model/stacks.h"
 
 namespace culprit::report {

@@ -5,7 +5,7 @@
 
 #include "interpose/format/python_versions.h"
 #include "report/base/words.h"
-#include "report/judge/python_view.h"
+#include "report/judge/python_caches.h"
 #include "report/model/frame_rules.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"

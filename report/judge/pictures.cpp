@@ -65,15 +65,6 @@ Picture picture_of(const PictureRecord& record, const Dump& dump, const StackRes
 
 }  // namespace
 
-std::vector<Ref> stacks_of_pictures(const std::vector<PictureRecord>& records) {
-  std::vector<Ref> stacks;
-  for (const PictureRecord& record : records) {
-    stacks.push_back(record.stack);
-    for (const PictureShare& share : record.shares) stacks.push_back(share.stack);
-  }
-  return stacks;
-}
-
 std::vector<Picture> read_pictures(const std::vector<PictureRecord>& records, const Dump& dump,
                                    const StackResolver& stacks) {
   std::vector<Picture> pictures;
@@ -136,6 +127,16 @@ std::vector<Picture> read_freed_at_end(const std::vector<PictureRecord>& records
   std::sort(pictures.begin(), pictures.end(),
             [](const Picture& left, const Picture& right) { return left.device < right.device; });
   return pictures;
+}
+
+void add_charges(const std::vector<GpuAnswer>& answers, std::vector<Picture>* pictures) {
+  for (Picture& picture : *pictures) {
+    if (!picture.out_of_memory || !picture.device) continue;
+    const auto first = std::find_if(answers.begin(), answers.end(), [&](const GpuAnswer& answer) {
+      return answer.device == *picture.device && answer.charges.asked_ns >= picture.time_ns;
+    });
+    if (first != answers.end()) picture.charges.push_back(first->charges);
+  }
 }
 
 }  // namespace culprit::report

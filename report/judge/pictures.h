@@ -4,16 +4,14 @@
 #include <vector>
 
 #include "report/dump/dump_reader.h"
+#include "report/load/gpu_answers.h"
 #include "report/model/picture.h"
 
 namespace culprit::report {
 
 class StackResolver;
 
-// The stacks in the pictures; resolve them before read_pictures().
-std::vector<format::Ref> stacks_of_pictures(const std::vector<format::PictureRecord>& records);
-
-// The pictures of these records, in the order of Report::pictures. They point into `stacks`.
+// The pictures of these records, in the order of Report::pictures. They point into `stacks`, which has resolved them.
 std::vector<Picture> read_pictures(const std::vector<format::PictureRecord>& records, const Dump& dump,
                                    const StackResolver& stacks);
 
@@ -21,5 +19,8 @@ std::vector<Picture> read_pictures(const std::vector<format::PictureRecord>& rec
 // out: it is theirs to free at the end.
 std::vector<Picture> read_freed_at_end(const std::vector<format::PictureRecord>& records, const Dump& dump,
                                        const StackResolver& stacks);
+
+// Gives each failure the first answer of NVML after it.
+void add_charges(const std::vector<GpuAnswer>& answers, std::vector<Picture>* pictures);
 
 }  // namespace culprit::report

@@ -9,6 +9,7 @@
 #include "report/judge/growing_graphs.h"
 #include "report/judge/notes.h"
 #include "report/judge/pictures.h"
+#include "report/judge/python_caches.h"
 #include "report/judge/sharings.h"
 #include "report/model/record_facts.h"
 #include "report/model/summary.h"

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "report/dump/dump_reader.h"
-#include "report/judge/dump_contents.h"
 #include "report/judge/holder_groups.h"
 #include "report/judge/judge.h"
+#include "report/load/dump_contents.h"
 #include "report/model/report.h"
 #include "report/model/stacks.h"
 

@@ -456,6 +456,7 @@ void fields(Archive& archive, Report* report) {
   archive("caches_unseen", &report->caches_unseen);
   archive("python_ends_unseen", &report->python_ends_unseen);
   archive("caches_inside", &report->caches_inside);
+  archive("ran_out", &report->ran_out);
   archive("pictures", &report->pictures);
   archive("freed_at_end", &report->freed_at_end);
   archive("balances", &report->balances);

@@ -237,6 +237,7 @@ void ReportMerger::add_head(const Report& report) {
   report_.caches_unseen += report.caches_unseen;
   report_.python_ends_unseen += report.python_ends_unseen;
   merge_caches(report.caches_inside, &report_.caches_inside);
+  merge_caches(report.ran_out, &report_.ran_out);
   Dropped& dropped = report_.dropped;
   if (!report.dropped.reason.empty()) {
     const bool none = dropped.reason.empty();

@@ -65,10 +65,15 @@ std::string failure_reason(const FailedAllocation& failed) {
   return cuda_failure_reason(failed.code);
 }
 
+std::string failed_title(const FailedAllocation& failed) { return calls_text(failed) + " FAILED"; }
+
+std::string failed_sentence(const FailedAllocation& failed) {
+  return printable(failed.api) + " returned " + failed.code_name + " (" + std::to_string(failed.code) +
+         "): " + failure_reason(failed) + first_text(failed);
+}
+
 std::string failed_allocation_text(const FailedAllocation& failed) {
-  std::string text = calls_text(failed) + " FAILED: " + printable(failed.api) + " returned " + failed.code_name + " (" +
-                     std::to_string(failed.code) + "): " + failure_reason(failed);
-  return text + first_text(failed);
+  return failed_title(failed) + ": " + failed_sentence(failed);
 }
 
 bool is_shown_by(const FailedAllocation& failed, const Picture& picture) {

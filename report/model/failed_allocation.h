@@ -46,6 +46,9 @@ std::string failure_reason(const FailedAllocation& failed);
 // the first asked for 4 MiB at worker.cpp:12 work", or "1 call FAILED: cuGraphLaunch returned CUDA_ERROR_OUT_OF_MEMORY
 // (2): there was not enough free memory; it was made at serve.cpp:31 serve". Names from the dump are made printable.
 std::string failed_allocation_text(const FailedAllocation& failed);
+// Its two parts, before and after the first colon.
+std::string failed_title(const FailedAllocation& failed);
+std::string failed_sentence(const FailedAllocation& failed);
 
 // Whether the picture, of a failure, shows one of these calls: a report then tells of both in one place.
 bool is_shown_by(const FailedAllocation& failed, const Picture& picture);

@@ -1,10 +1,8 @@
 #include "report/model/not_recorded.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "report/base/words.h"
-#include "report/model/memory_words.h"
 #include "report/model/report.h"
 
 namespace culprit::report {
@@ -39,6 +37,8 @@ std::string dropped_text(const Report& report) {
   return (counts.empty() ? "recording stopped" : counts + " not recorded,") + since + ": " + printable(dropped.reason);
 }
 
+}  // namespace
+
 std::string unseen_text(const UnseenUser& user) {
   const std::string name = printable(base_name(user.path));
   if (user.surplus_driver)
@@ -50,8 +50,6 @@ std::string unseen_text(const UnseenUser& user) {
                    " calls the driver directly (it was loaded with RTLD_DEEPBIND, or finds functions without dlsym): "
                    "its allocations are not in this report";
 }
-
-}  // namespace
 
 Verdict verdict_of(const Report& report) {
   if (report.summary.groups != 0) return Verdict::kLeaks;
@@ -70,22 +68,37 @@ const char* verdict_name(Verdict verdict) {
   return "not-known";
 }
 
-std::vector<std::string> reasons_not_known(const Report& report) {
+std::vector<std::string> recording_gaps(const Report& report) {
   std::vector<std::string> reasons;
-  for (const UnseenUser& user : report.unseen) reasons.push_back(unseen_text(user));
   const std::string dropped = dropped_text(report);
   if (!dropped.empty()) reasons.push_back(dropped);
-  const std::uint64_t missing = calls_not_recorded(report.audit);
-  if (missing != 0)
-    reasons.push_back("the audit saw " + plural(missing, "call", "calls") + " of the driver that " +
-                      (missing == 1 ? "was" : "were") +
-                      " not recorded: " + not_recorded_text(report.audit.not_recorded.front()) +
-                      (report.audit.not_recorded.size() > 1 ? ", ..." : ""));
   if (report.process.attach_unsearched_bytes != 0)
     reasons.push_back("calls through pointers in " + format_bytes(report.process.attach_unsearched_bytes) +
                       " of memory are not recorded: the attach had no time to search it (again)");
+  return reasons;
+}
+
+std::string audit_gap(const Report& report) {
+  const std::uint64_t missing = calls_not_recorded(report.audit);
+  if (missing == 0) return {};
+  return "the audit saw " + plural(missing, "call", "calls") + " of the driver that " +
+         (missing == 1 ? "was" : "were") + " not recorded: " + not_recorded_text(report.audit.not_recorded.front()) +
+         (report.audit.not_recorded.size() > 1 ? ", ..." : "");
+}
+
+std::vector<std::string> missing_processes(const Report& report) {
+  std::vector<std::string> reasons;
   if (!report.missing_ranks.empty()) reasons.push_back(report.missing_ranks);
   for (const std::string& reason : report.not_joined) reasons.push_back(printable(reason));
+  return reasons;
+}
+
+std::vector<std::string> reasons_not_known(const Report& report) {
+  std::vector<std::string> reasons;
+  for (const UnseenUser& user : report.unseen) reasons.push_back(unseen_text(user));
+  for (std::string& gap : recording_gaps(report)) reasons.push_back(std::move(gap));
+  if (std::string gap = audit_gap(report); !gap.empty()) reasons.push_back(std::move(gap));
+  for (std::string& reason : missing_processes(report)) reasons.push_back(std::move(reason));
   return reasons;
 }
 
@@ -150,29 +163,5 @@ std::string reasons_text(const Report& report) {
 }
 
 bool is_complete(const Report& report) { return reasons_not_known(report).empty(); }
-
-std::string verdict_without_leaks(const Report& report, EndAndFailures end_and_failures) {
-  std::string findings;
-  for (const std::string& one : other_findings(report, end_and_failures)) findings += in_capitals(one) + " · ";
-  const MemoryWords& words = words_of(report);
-  if (is_complete(report)) return findings + words.nothing;
-  if (!report.hook_called) return findings + "NOT KNOWN: nothing was recorded";
-  return findings + "NOT KNOWN: " + words.none_of + " among the recorded allocations";
-}
-
-std::string sentence_without_leaks(const std::vector<const Report*>& reports) {
-  OtherFindings findings;
-  bool complete = true;
-  for (const Report* report : reports) {
-    findings.add(*report, EndAndFailures::kNew);
-    complete = complete && is_complete(*report);
-  }
-  const MemoryWords& words = words_of(reports.empty() ? Report() : *reports.front());
-  std::string text = complete ? words.nothing : "not known";
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  text.insert(0, findings.before_others());
-  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text;
-}
 
 }  // namespace culprit::report

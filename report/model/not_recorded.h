@@ -5,12 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "report/model/other_findings.h"
-
 namespace culprit::report {
 
 struct Group;
 struct Report;
+struct UnseenUser;
 
 enum class Verdict { kClean, kLeaks, kNotKnown };
 
@@ -19,6 +18,16 @@ Verdict verdict_of(const Report& report);
 
 // "clean", "leaks" or "not-known", as in JSON.
 const char* verdict_name(Verdict verdict);
+
+// The parts of reasons_not_known() in its order; see findings/findings.def for the names of these findings.
+// A library that called the driver past the hooks.
+std::string unseen_text(const UnseenUser& user);
+// Events that were not recorded, or all of them, and why.
+std::vector<std::string> recording_gaps(const Report& report);
+// Calls that only the audit saw; empty: none.
+std::string audit_gap(const Report& report);
+// Processes without a dump in the report.
+std::vector<std::string> missing_processes(const Report& report);
 
 // Why it is not known whether all memory was freed: a sentence for each reason, without a full stop. Empty: everything
 // was recorded. Quotes from the dump are made printable.
@@ -40,12 +49,5 @@ std::string not_searched_text(const Report& report, const Group& group);
 
 // Whether there are no such reasons.
 bool is_complete(const Report& report);
-
-// The headline of a text report without leaks: "NOTHING LEAKED" only when everything was recorded, and after the other
-// findings: "1 BAD FREE · NOTHING LEAKED".
-std::string verdict_without_leaks(const Report& report, EndAndFailures end_and_failures = EndAndFailures::kNew);
-
-// The same in a sentence, "1 bad free, nothing leaked", of one report or of several.
-std::string sentence_without_leaks(const std::vector<const Report*>& reports);
 
 }  // namespace culprit::report

@@ -1,9 +1,7 @@
 #include "report/model/questions.h"
 
-#include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <set>
 
 #include "report/cuda/kinds.h"
 #include "report/model/pool.h"
@@ -36,7 +34,7 @@ std::string answer_link(Question question) {
   return "examples/README.md#" + anchor_of(kHeadings[static_cast<std::size_t>(question)]);
 }
 
-std::vector<std::string> answer_links(const Report& report) {
+std::set<Question> questions_of(const Report& report) {
   std::set<Question> questions;
   std::set<unsigned> devices;
   for (const Group& group : report.leaks) {
@@ -46,9 +44,7 @@ std::vector<std::string> answer_links(const Report& report) {
     if (group.device) devices.insert(*group.device);
     devices.insert(group.devices.begin(), group.devices.end());
   }
-  const bool stray = std::any_of(report.contexts.begin(), report.contexts.end(),
-                                 [](const ContextInfo& context) { return context.stray; });
-  if (devices.size() > 1 || stray) questions.insert(Question::kWhichGpu);
+  if (devices.size() > 1) questions.insert(Question::kWhichGpu);
   if (report.summary.thread_ended_bytes != 0) questions.insert(Question::kThreadEnd);
   for (const CacheTotal& cache : report.summary.caches) {
     if (cache.pool != nullptr && std::string(cache.pool->name).rfind("PyTorch", 0) == 0)
@@ -57,10 +53,7 @@ std::vector<std::string> answer_links(const Report& report) {
   for (const DeviceInfo& device : report.devices) {
     if (device.pool_reserved >= device.pool_used + kWorthALink) questions.insert(Question::kMemoryNotCleared);
   }
-  std::vector<std::string> links;
-  links.reserve(questions.size());
-  for (const Question question : questions) links.push_back(answer_link(question));
-  return links;
+  return questions;
 }
 
 }  // namespace culprit::report

@@ -1,8 +1,8 @@
 // Where the documentation answers the questions that people ask: the table questions.def.
 #pragma once
 
+#include <set>
 #include <string>
-#include <vector>
 
 namespace culprit::report {
 
@@ -16,7 +16,7 @@ enum class Question {
 // "examples/README.md#memory-without-a-process".
 std::string answer_link(Question question);
 
-// The links for what the report shows, in the table's order.
-std::vector<std::string> answer_links(const Report& report);
+// The questions that the leaks, caches and devices of the report raise. Its findings raise more: findings/answers.h.
+std::set<Question> questions_of(const Report& report);
 
 }  // namespace culprit::report

@@ -16,8 +16,9 @@ struct Annotation {
   std::string text;
 };
 
-struct Finding {
-  enum class Level { kLeak, kKnownLeak, kError, kNotKnown };
+// A leak, a bad free, or a finding.
+struct Message {
+  enum class Level { kLeak, kKnownLeak, kError, kNotKnown, kWarning, kNote };
   Level level = Level::kLeak;
   std::string title;             // "1.00 GiB never given back"
   Annotation place;              // its text: the whole message
@@ -25,9 +26,13 @@ struct Finding {
   std::string hint;              // empty: none
 };
 
-// The reasons why the verdict is not known first, then the leaks of the report in its order, then its errors. Files
+// Whether the messages are of findings alone that leave the verdict as it is: a format then prints the verdict, too.
+bool need_verdict(const std::vector<Message>& messages);
+
+// The reasons why the verdict is not known first, then the leaks of the report in its order, then its errors, then its
+// findings. Files
 // below one of `folders` are relative to it, and a stack is placed at its innermost frame below them.
-std::vector<Finding> findings_of(const Report& report, const std::vector<std::string>& folders,
+std::vector<Message> messages_of(const Report& report, const std::vector<std::string>& folders,
                                  const RenderOptions& options);
 
 }  // namespace culprit::report

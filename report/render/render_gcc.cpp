@@ -3,8 +3,8 @@
 #include <string>
 
 #include "report/base/words.h"
+#include "report/findings/headline.h"
 #include "report/model/not_recorded.h"
-#include "report/model/other_findings.h"
 #include "report/model/report.h"
 #include "report/render/annotations.h"
 #include "report/select/render_options.h"
@@ -12,13 +12,16 @@
 namespace culprit::report {
 namespace {
 
-const char* word_of(Finding::Level level) {
+const char* word_of(Message::Level level) {
   switch (level) {
-    case Finding::Level::kKnownLeak:
+    case Message::Level::kKnownLeak:
+    case Message::Level::kWarning:
       return "warning";
-    case Finding::Level::kNotKnown:
-    case Finding::Level::kLeak:
-    case Finding::Level::kError:
+    case Message::Level::kNote:
+      return "note";
+    case Message::Level::kNotKnown:
+    case Message::Level::kLeak:
+    case Message::Level::kError:
       break;
   }
   return "error";
@@ -37,15 +40,15 @@ void render_gcc(const std::vector<Report>& reports, const RenderOptions& options
   for (const Report* shown : bad_first(reports)) {
     const Report& report = *shown;
     const std::string program = printable(base_name(report.process.executable));
-    const std::vector<Finding> findings = findings_of(report, options.working_folders, options);
-    if (findings.empty()) {
+    const std::vector<Message> messages = messages_of(report, options.working_folders, options);
+    if (need_verdict(messages)) {
       out << "culprit: note: " << program << " [" << report.process.pid << "]: " << verdict_without_leaks(report)
           << "\n";
     }
-    for (const Finding& finding : findings) {
-      print_line(finding.place, word_of(finding.level), out);
-      for (const Annotation& one : finding.more) print_line(one, "note", out);
-      if (!finding.hint.empty()) print_line({finding.place.file, finding.place.line, finding.hint}, "note", out);
+    for (const Message& message : messages) {
+      print_line(message.place, word_of(message.level), out);
+      for (const Annotation& one : message.more) print_line(one, "note", out);
+      if (!message.hint.empty()) print_line({message.place.file, message.place.line, message.hint}, "note", out);
     }
   }
 }

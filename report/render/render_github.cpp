@@ -3,8 +3,8 @@
 #include <string>
 
 #include "report/base/words.h"
+#include "report/findings/headline.h"
 #include "report/model/not_recorded.h"
-#include "report/model/other_findings.h"
 #include "report/model/report.h"
 #include "report/render/annotations.h"
 #include "report/select/render_options.h"
@@ -46,35 +46,38 @@ std::string property(const std::string& text) {
   return result;
 }
 
-const char* command_of(Finding::Level level) {
+const char* command_of(Message::Level level) {
   switch (level) {
-    case Finding::Level::kKnownLeak:
+    case Message::Level::kKnownLeak:
+    case Message::Level::kNote:
       return "notice";
-    case Finding::Level::kNotKnown:
-    case Finding::Level::kLeak:
-    case Finding::Level::kError:
+    case Message::Level::kWarning:
+      return "warning";
+    case Message::Level::kNotKnown:
+    case Message::Level::kLeak:
+    case Message::Level::kError:
       break;
   }
   return "error";
 }
 
-std::string message_of(const Finding& finding) {
-  std::string text = finding.place.text;
-  for (const Annotation& one : finding.more) {
+std::string message_of(const Message& message) {
+  std::string text = message.place.text;
+  for (const Annotation& one : message.more) {
     text += "\n" + one.text;
     if (!one.file.empty()) text += " (" + one.file + (one.line != 0 ? ":" + std::to_string(one.line) : "") + ")";
   }
-  if (!finding.hint.empty()) text += "\nhint: " + finding.hint;
+  if (!message.hint.empty()) text += "\nhint: " + message.hint;
   return text;
 }
 
-void print_command(const Finding& finding, const std::string& program, std::ostream& out) {
-  out << "::" << command_of(finding.level) << " ";
-  if (!finding.place.file.empty()) {
-    out << "file=" << property(finding.place.file) << ",";
-    if (finding.place.line != 0) out << "line=" << finding.place.line << ",";
+void print_command(const Message& message, const std::string& program, std::ostream& out) {
+  out << "::" << command_of(message.level) << " ";
+  if (!message.place.file.empty()) {
+    out << "file=" << property(message.place.file) << ",";
+    if (message.place.line != 0) out << "line=" << message.place.line << ",";
   }
-  out << "title=" << property("culprit: " + finding.title + " (" + program + ")") << "::" << data(message_of(finding))
+  out << "title=" << property("culprit: " + message.title + " (" + program + ")") << "::" << data(message_of(message))
       << "\n";
 }
 
@@ -86,16 +89,16 @@ void render_github(const std::vector<Report>& reports, const RenderOptions& opti
   for (const Report* shown : bad_first(reports)) {
     const Report& report = *shown;
     const std::string program = printable(base_name(report.process.executable));
-    const std::vector<Finding> findings = findings_of(report, options.repository_folders, options);
+    const std::vector<Message> messages = messages_of(report, options.repository_folders, options);
     // Without names: in a line that is no command the runner would look for commands of its older syntax.
-    if (findings.empty())
+    if (need_verdict(messages))
       out << "culprit: process " << report.process.pid << ": " << verdict_without_leaks(report) << "\n";
-    for (const Finding& finding : findings) {
+    for (const Message& message : messages) {
       if (printed == kMostAnnotations) {
         ++left_out;
         continue;
       }
-      print_command(finding, program, out);
+      print_command(message, program, out);
       ++printed;
     }
   }

@@ -9,6 +9,7 @@
 #include "report/causes/evidence_functions.h"
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
+#include "report/findings/finding.h"
 #include "report/model/frame_text.h"
 #include "report/model/group_names.h"
 #include "report/model/marks.h"
@@ -85,6 +86,13 @@ std::string story_of(const Group& group, const Report& report) {
   if (!hint.empty()) text += "hint: " + hint + "\n";
   const std::string not_searched = not_searched_text(report, group);
   return not_searched.empty() ? text : text + "not searched: " + not_searched + "\n";
+}
+
+std::string text_of_finding(const Finding& finding) {
+  std::string text = sentence_of(finding) + "\n";
+  for (const std::string& line : lines_below(finding)) text += "  " + line + "\n";
+  for (const FindingPlace& place : finding.places) text += "  " + place.label + "\n" + stack_text(*place.stack);
+  return text;
 }
 
 // A test that a mark names, and its part of the leaks.
@@ -181,10 +189,11 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
                "failure", message, error_type_name(error.type), message + "\n" + stack_text(*error.stack), out);
   }
   if (cases == 0) print_case(leaks, "nothing leaked", "", "", "", "", out);
-  if (!report.failed_allocations.empty()) {
+  // No test case: what fails a job is decided by its --fail-on class.
+  const std::vector<Finding> findings = shown_findings(report, kNowhere);
+  if (!findings.empty()) {
     out << "    <system-out>";
-    for (const FailedAllocation& failed : report.failed_allocations)
-      out << escaped(failed_allocation_text(failed)) << "\n";
+    for (const Finding& finding : findings) out << escaped(text_of_finding(finding));
     out << "</system-out>\n";
   }
   out << "  </testsuite>\n";

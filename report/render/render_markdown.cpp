@@ -8,15 +8,16 @@
 #include "report/causes/evidence_functions.h"
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
+#include "report/findings/finding.h"
+#include "report/findings/headline.h"
+#include "report/findings/quiet_processes.h"
 #include "report/merge/spread.h"
 #include "report/model/folded_stack.h"
 #include "report/model/frame_text.h"
 #include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
-#include "report/model/other_findings.h"
 #include "report/model/program_frames.h"
-#include "report/model/quiet_processes.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/text/render_picture.h"
@@ -32,12 +33,14 @@ constexpr std::size_t kRoomForNote = 300;      // for the sentence about what is
 constexpr std::size_t kLeastForReport = 2048;  // enough for a headline, the totals and a row
 constexpr std::size_t kLongestCommand = 1000;
 
-std::string where(const Group& group) {
-  const Frame* frame = naming_frame(*group.stack);
+std::string place_text(const ResolvedStack& stack) {
+  const Frame* frame = naming_frame(stack);
   if (frame == nullptr) return "(stack not recorded)";
   const std::string place = frame->file.empty() ? "" : frame_place(*frame) + " ";
   return place + frame_function(*frame);
 }
+
+std::string where(const Group& group) { return place_text(*group.stack); }
 
 std::string device_text(const Group& group) {
   if (group.devices.size() > 1) return std::to_string(group.devices.size()) + " GPUs";
@@ -111,7 +114,7 @@ void print_headline(const Report& report, bool strict, std::ostream& out) {
   if (headline.empty()) {
     headline = sentence_without_leaks({&report});
   } else {
-    for (const std::string& one : other_findings(report, EndAndFailures::kTold)) headline += ", " + one;
+    for (const std::string& one : headline_findings(report, EndAndFailures::kTold)) headline += ", " + one;
     if (!complete) headline += ", not known what else";
   }
   out << "### " << headline << ": " << markdown_escaped(command);
@@ -147,6 +150,15 @@ void print_row(const Group& group, std::ostream& out) {
 void print_error(const ErrorGroup& error, std::ostream& out) {
   out << "| " << error_type_name(error.type) << " | " << error.count << " | " << markdown_escaped(error.api) << " | "
       << markdown_escaped(error.code_name) << " |\n";
+}
+
+// One finding: its sentence, and a list of its facts, its hint and its places.
+void print_finding(const Finding& finding, std::ostream& out) {
+  out << "**" << markdown_escaped(finding.title) << ":** " << markdown_escaped(finding.headline) << "\n\n";
+  for (const std::string& line : lines_below(finding)) out << "- " << markdown_escaped(line) << "\n";
+  for (const FindingPlace& place : finding.places)
+    out << "- " << place.label << ": " << markdown_escaped(place_text(*place.stack)) << "\n";
+  if (!finding.facts.empty() || !finding.hint.empty() || !finding.places.empty()) out << "\n";
 }
 
 // Text of a limited size, made of pieces that are there or not.
@@ -212,6 +224,8 @@ std::string report_text(const Report& report, const RenderOptions& options, std:
     complete &=
         facts.add([&](std::ostream& out) { out << "**Not searched:** " << markdown_escaped(not_searched) << "\n\n"; });
   }
+  const std::vector<Finding> findings = shown_findings(report, kInMarkdown);
+  complete &= facts.add_each(findings, findings.size(), print_finding) == findings.size();
   complete &= facts.add([&](std::ostream& out) { print_totals(report, out); });
   room -= facts.text().size();
   Pieces errors(room / 8);

@@ -11,10 +11,12 @@
 #include "report/base/packed_text.h"
 #include "report/base/printable.h"
 #include "report/base/words.h"
+#include "report/findings/finding.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/sarif_result.h"
+#include "report/render/source_place.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -50,6 +52,22 @@ Json notification(const char* level, const std::string& text) {
   return {{"level", level}, {"message", {{"text", text}}}};
 }
 
+// Notifications fail nothing; what fails a job is decided by its --fail-on class.
+Json finding_notification(const Finding& finding) {
+  std::string text = sentence_of(finding);
+  for (const std::string& line : lines_below(finding)) text += "; " + line;
+  Json one = notification(severity_name(finding.severity), text);
+  one["descriptor"]["id"] = std::string("finding/") + row_of(finding.kind).name;
+  for (const FindingPlace& place : finding.places) {
+    const Frame* frame = place_of(place.stack);
+    if (frame == nullptr) continue;
+    Json location = location_json(*frame);
+    location["message"]["text"] = place.label;
+    one["locations"].push_back(std::move(location));
+  }
+  return one;
+}
+
 // The invocation that a report describes; of a merged one the first process's.
 Json first_invocation(const Report& report) {
   Json invocation;
@@ -69,8 +87,8 @@ Json first_invocation(const Report& report) {
   const std::string not_searched = not_searched_text(report);
   if (!not_searched.empty())
     invocation["toolExecutionNotifications"].push_back(notification("warning", "Not searched: " + not_searched));
-  for (const FailedAllocation& failed : report.failed_allocations)
-    invocation["toolExecutionNotifications"].push_back(notification("warning", failed_allocation_text(failed)));
+  for (const Finding& finding : shown_findings(report, kNowhere))
+    invocation["toolExecutionNotifications"].push_back(finding_notification(finding));
   for (const std::string& note : report.notes)
     invocation["toolExecutionNotifications"].push_back(notification("note", note));
   return invocation;

@@ -40,16 +40,6 @@ std::string uri(const std::string& path) {
   return text;
 }
 
-Json location_json(const Frame& frame) {
-  Json one;
-  if (!frame.file.empty()) {
-    one["physicalLocation"]["artifactLocation"]["uri"] = uri(frame.file);
-    if (frame.line != 0) one["physicalLocation"]["region"]["startLine"] = frame.line;
-  }
-  one["logicalLocations"] = Json::array({{{"fullyQualifiedName", frame_function(frame)}, {"kind", "function"}}});
-  return one;
-}
-
 // One frame of `stacks`.
 Json stack_frame_json(const Frame& frame) {
   Json one = {{"location", location_json(frame)}};
@@ -162,6 +152,16 @@ std::string where_text(const Report& report, const Group& group, bool several) {
 }
 
 }  // namespace
+
+Json location_json(const Frame& frame) {
+  Json one;
+  if (!frame.file.empty()) {
+    one["physicalLocation"]["artifactLocation"]["uri"] = uri(frame.file);
+    if (frame.line != 0) one["physicalLocation"]["region"]["startLine"] = frame.line;
+  }
+  one["logicalLocations"] = Json::array({{{"fullyQualifiedName", frame_function(frame)}, {"kind", "function"}}});
+  return one;
+}
 
 Json sarif_rules() {
   Json rules = Json::array();

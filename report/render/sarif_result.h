@@ -10,8 +10,12 @@
 namespace culprit::report {
 
 struct ErrorGroup;
+struct Frame;
 struct Group;
 struct Report;
+
+// A frame as a location.
+Json location_json(const Frame& frame);
 
 // The rules that results name by their index.
 Json sarif_rules();

@@ -1,7 +1,9 @@
 #include "report/select/diff.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "report/select/renewed_baseline.h"
 
@@ -36,6 +38,24 @@ void renew(const LeakList& by, LeakList* list) {
   list->leaks = std::move(leaks);
 }
 
+void compare_findings(Diff* diff) {
+  if (!diff->before.findings || !diff->now.findings) return;
+  const auto key_of = [](const ListedFinding& finding) { return std::make_pair(finding.name, finding.where); };
+  std::multiset<std::pair<std::string, std::string>> before;
+  for (const ListedFinding& finding : *diff->before.findings) before.insert(key_of(finding));
+  for (const ListedFinding& finding : *diff->now.findings) {
+    const auto known = before.find(key_of(finding));
+    diff->findings.push_back({known == before.end() ? Change::kNew : Change::kSame, finding});
+    if (known != before.end()) before.erase(known);
+  }
+  for (const ListedFinding& finding : *diff->before.findings) {
+    const auto gone = before.find(key_of(finding));
+    if (gone == before.end()) continue;
+    diff->findings.push_back({Change::kGone, finding});
+    before.erase(gone);
+  }
+}
+
 }  // namespace
 
 std::uint64_t DiffEntry::difference() const {
@@ -64,6 +84,7 @@ Diff diff_of(LeakList before, LeakList now, const Growth& allowed) {
       return left.difference() > right.difference();
     });
   }
+  compare_findings(&diff);
   return diff;
 }
 

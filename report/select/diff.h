@@ -28,16 +28,23 @@ struct DiffEntry {
   std::uint64_t difference() const;
 };
 
+struct FindingChange {
+  Change change = Change::kSame;  // kNew, kGone or kSame
+  ListedFinding finding;          // as it is now, or as it was
+};
+
 struct Diff {
   LeakList before;
   LeakList now;
   std::array<std::vector<DiffEntry>, kChanges> entries;  // by Change; the largest difference first
 
+  std::vector<FindingChange> findings;  // empty also when one of the runs does not tell of any
+
   const std::vector<DiffEntry>& with(Change change) const { return entries[static_cast<std::size_t>(change)]; }
 };
 
 // Compares by id, bytes and count. Growth within `allowed` counts as no change. Where only one of the lists has ids of
-// an older rule, these leaks are found by their place: renewed().
+// an older rule, these leaks are found by their place: renewed(). Findings are compared by their row and their place.
 Diff diff_of(LeakList before, LeakList now, const Growth& allowed);
 
 // "new", "grown", "shrunk", "gone", "unchanged": the names in the JSON diff.

@@ -11,6 +11,7 @@
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
 #include "report/base/shell_words.h"
+#include "report/findings/finding.h"
 #include "report/judge/fingerprint.h"
 #include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
@@ -97,6 +98,19 @@ void read_leaks(const Json& report, bool strict, ReadFrames* frames, LeakList* l
   }
 }
 
+// Leaves the list without findings when the report has no member of them.
+void read_findings(const Json& report, LeakList* list) {
+  const auto findings = report.find("findings");
+  if (findings == report.end()) list->findings.reset();
+  if (!list->findings) return;
+  for (const Json& one : *findings) {
+    if (one.at("gate") == "not-known") continue;
+    const Json& where = one.at("where");
+    list->findings->push_back(
+        {one.at("finding"), one.at("title"), one.at("text"), where.is_null() ? "" : where.get<std::string>()});
+  }
+}
+
 LeakList list_of_reports(const std::string& path, const Json& json, std::size_t bytes, bool strict) {
   LeakList list;
   list.path = path;
@@ -104,11 +118,16 @@ LeakList list_of_reports(const std::string& path, const Json& json, std::size_t 
   const auto frames = std::make_shared<ReadFrames>();
   frames->most = bytes / kShortestFrame + 1;
   list.owners.push_back(frames);
+  list.findings.emplace();
+  const auto read = [&](const Json& report) {
+    read_leaks(report, strict, frames.get(), &list);
+    read_findings(report, &list);
+  };
   try {
     if (json.at("schema") == kReport) {
-      read_leaks(json, strict, frames.get(), &list);
+      read(json);
     } else {
-      for (const Json& one : json.at("reports")) read_leaks(one, strict, frames.get(), &list);
+      for (const Json& one : json.at("reports")) read(one);
       const std::string verdict = json.value("summary", Json::object()).value("verdict", "clean");
       if (list.not_known.empty() && verdict == verdict_name(Verdict::kNotKnown))
         list.not_known.emplace_back("nothing was recorded");
@@ -143,6 +162,9 @@ LeakList list_of_report(const Report& report, const char* source, bool strict) {
   }
   list.not_known = reasons_not_known(report);
   list.notes = report.notes;
+  list.findings.emplace();
+  for (const Finding& finding : shown_findings(report, kNowhere, kAllFindings))
+    list.findings->push_back({row_of(finding.kind).name, finding.title, finding.headline, where_of(finding)});
   list.owners.push_back(report.stacks);
   return list;
 }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,22 @@ struct ListedLeak {
   std::vector<const Frame*> frames;  // innermost first; empty when the source has none, for example a baseline
 };
 
+// A finding as far as two runs are compared: findings/finding.h.
+struct ListedFinding {
+  std::string name;  // of its row
+  std::string title;
+  std::string text;
+  std::string where;  // "": not known
+};
+
 struct LeakList {
   std::string path;
-  std::string source;                               // "dump", "merged", "report" or "baseline"
-  std::map<std::string, ListedLeak> leaks;          // by id; leaks of several processes with the same id are one
-  std::vector<std::string> not_known;               // why it may lack leaks: reasons_not_known()
-  std::vector<std::string> notes;                   // remarks about the source for the reader
+  std::string source;                       // "dump", "merged", "report" or "baseline"
+  std::map<std::string, ListedLeak> leaks;  // by id; leaks of several processes with the same id are one
+  std::vector<std::string> not_known;       // why it may lack leaks: reasons_not_known()
+  std::vector<std::string> notes;           // remarks about the source for the reader
+  // Without those that are in `not_known`. Empty: the source tells of none (a baseline, a report of an older culprit).
+  std::optional<std::vector<ListedFinding>> findings;
   std::vector<std::shared_ptr<const void>> owners;  // own the objects that the frames point to
 
   std::uint64_t bytes() const;

@@ -304,6 +304,14 @@ class Page(BrowserTest):
         self.assertIn("<script>window.hacked=1</script>", self.find("tr.row .function").text)
         self.assertEqual(self.find(".command").text.count("<img src=x"), 1)
 
+    def test_a_finding_opens_to_its_hint_and_stack(self):
+        self.open("finding.html")
+        finding = self.find('#findings details[data-finding="stray-context"]')
+        self.assertIn("has a context on GPU 0", finding.text)
+        finding.find_element(By.TAG_NAME, "summary").click()
+        self.assertIn("cudaSetDevice", finding.text)
+        self.assertNotEqual(finding.find_elements(By.CSS_SELECTOR, ".stack .frame"), [])
+
     def test_nothing_leaked(self):
         self.open("clean.html")
         self.assertEqual(self.tile("clean"), "Nothing")

@@ -68,10 +68,10 @@ TEST_CASE("a program that instantiates per request and keeps the executables is 
   const std::string text = found.text();
   INFO(text);
   CHECK(has(text, "GRAPH EXECUTABLES GROW: 40 kept, made at graph_executables.cpp:"));
-  CHECK(has(text, "(40 of 40 instantiations made the driver grow, 4.27 GiB), " + std::string(kAdvice) + "\n"));
+  CHECK(has(text, "(40 of 40 instantiations made the driver grow, 4.27 GiB)\n  " + std::string(kAdvice) + "\n"));
   CHECK(has(text, "all of it is in use by 40 live executables"));
   CHECK(has(text, " · 40 made, 40 at once, 40 live"));
-  // Where the group of resources is shown it has the advice, once.
+  // The group of resources has the advice, too.
   const std::string resources = found.text("--resources");
   INFO(resources);
   CHECK(has(resources, "made the driver grow, 4.27 GiB)\n"));

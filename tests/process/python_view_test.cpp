@@ -67,7 +67,7 @@ TEST_CASE("PyTorch's segments are joined with its own account of them", "[python
   CHECK(has(text, "   live       2.05 MiB  3x  held by `Trainer.losses`, a list of 3\n"));
   CHECK(has(text, "--torch-history shows"));
   CHECK(report.json.at("summary").at("live_cached_bytes") == 3 * kTensor);
-  CHECK(has(text, "LIVE IN CACHES 2.05 MiB, 3 tensors, held by `Trainer.losses`, a list of 3\n"));
+  CHECK(has(text, "LIVE IN CACHES: 2.05 MiB, 3 tensors, held by `Trainer.losses`, a list of 3\n"));
   // The innermost Python line; the stand-in does not count as an installed package.
   CHECK(has(text, "   largest    4.00 MiB  2x  cuda.py:"));
 }

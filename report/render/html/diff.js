@@ -152,6 +152,8 @@ culprit.views.diff = function (data) {
       count > 0 ? culprit.signedBytes(d3.sum(items, (one) => one.difference)) : "none", count > 0 ? open : null);
   });
   const total = data.new.leaked_bytes - data.old.leaked_bytes;
+  const findings = data.findings.filter((one) => one.change !== "unchanged")
+    .map((one) => (one.change === "new" ? "New: " : "Gone: ") + one.title + ": " + one.text);
   fill(main,
     culprit.notes([data.old, data.new].flatMap((side) =>
       side.not_known.map((reason) => "Not known: " + culprit.baseName(side.path) + ": " + reason)
@@ -160,6 +162,7 @@ culprit.views.diff = function (data) {
       culprit.tile(total > 0 ? "leaked" : "clean", culprit.bytes(data.new.leaked_bytes), "Leaks now",
         total === 0 ? "as before" : culprit.signedBytes(total) + " since " + culprit.bytes(data.old.leaked_bytes)),
       tiles)),
+    culprit.notes(findings.slice(0, 50)),
     table.element);
 
   culprit.focusKeys({ "/": "#leak-search", j: "tr.row .row-open" });

@@ -8,11 +8,11 @@
 #include "report/base/host_name.h"
 #include "report/base/words.h"
 #include "report/causes/event.h"
-#include "report/judge/growing_graphs.h"
+#include "report/findings/finding.h"
+#include "report/findings/headline.h"
 #include "report/model/group_names.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
-#include "report/model/other_findings.h"
 #include "report/model/peak_use.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
@@ -20,6 +20,7 @@
 #include "report/render/html/html_page.h"
 #include "report/render/html/page_frames.h"
 #include "report/render/html/source_lines.h"
+#include "report/render/json/finding_json.h"
 #include "report/render/json/group_json.h"
 #include "report/render/json/head_json.h"
 #include "report/select/render_options.h"
@@ -31,7 +32,6 @@ namespace {
 constexpr std::size_t kFramesWithSource = 4;
 // Calls whose allocations failed; the other formats have all of them.
 constexpr std::size_t kMostFailedAllocations = 20;
-constexpr std::size_t kMostGrowingGraphs = 20;
 
 // Whether this user surely ran all its processes on this machine.
 bool is_of_this_machine(const Report& report) {
@@ -99,7 +99,9 @@ class PageData {
     head["notes"] = report_.notes;
     head["hook_called"] = report_.hook_called;
     head["incomplete"] = reasons_not_known(report_);
-    head["findings"] = other_findings(report_);
+    head["in_headline"] = headline_findings(report_);
+    // The page shows the others elsewhere.
+    head["findings"] = findings_json(report_, shown_findings(report_, kInPage));
     head["verb"] = words_of(report_).sentence;
     head["may_be_freed"] = words_of(report_).may_be_freed;
     head["totals_by_words"] = Json::array();
@@ -121,12 +123,6 @@ class PageData {
         const std::string text = beside_picture_text(failed, *picture);
         if (!text.empty()) head["pictures"][picture - report_.pictures.begin()]["failed"] = text;
       }
-    }
-    head["growing_graphs"] = Json::array();
-    for (const ExecutableLine& line : executable_lines(report_)) {
-      if (!line.growing || head["growing_graphs"].size() == kMostGrowingGraphs) continue;
-      head["growing_graphs"].push_back("Graph executables grow: " + growing_text(line, has_unmeasured(report_, line)) +
-                                       ", " + kExecutableAdvice);
     }
     trim_head(most_ / 3, &head, &trimmed_);
     for (const auto& [key, value] : head.items()) write_member(key, value, out);

@@ -6,7 +6,7 @@ culprit.views.report = function (data) {
   const reports = data.reports;
   // By leaked bytes; of processes without leaks, one with another finding or an unknown verdict.
   const badness = (report) => report.summary.leaked_bytes ||
-    (report.summary.groups > 0 ? 0.9 : report.findings.length > 0 ? 0.8 : report.incomplete.length > 0 ? 0.7 : 0);
+    (report.summary.groups > 0 ? 0.9 : report.in_headline.length > 0 ? 0.8 : report.incomplete.length > 0 ? 0.7 : 0);
   const worst = reports.reduce((best, report, i) => (badness(report) > badness(reports[best]) ? i : best), 0);
   const subject = el("div", { class: "subject-lines" });
   const main = culprit.shell(subject,
@@ -31,7 +31,8 @@ culprit.views.report = function (data) {
       reports.map((one, i) => el("option", { value: i, selected: i === shown },
         culprit.baseName(one.process.exe) + " [" + one.process.pid + "]" +
           (one.process.rank !== null && one.process.rank !== undefined ? " rank " + one.process.rank : "") + " · " +
-            (one.summary.groups > 0 ? [] : one.findings).concat(culprit.bytes(one.summary.leaked_bytes)).join(", "))));
+            (one.summary.groups > 0 ? [] : one.in_headline)
+              .concat(culprit.bytes(one.summary.leaked_bytes)).join(", "))));
     const job = report.processes || [];
     const ranks = job.filter((one) => one.rank !== null).length;
     fill(subject,
@@ -99,7 +100,7 @@ culprit.views.report = function (data) {
       notes(reports[at]),
       culprit.pictures.failures(reports[at]),
       culprit.notes(reports[at].failed_allocations),
-      culprit.notes(reports[at].growing_graphs),
+      culprit.findings(reports[at].findings),
       culprit.tiles(model, open, choose),
       new culprit.Ranks(job, verb, chooseProcess).element,
       culprit.causeBar(model),

@@ -46,9 +46,9 @@ culprit.tiles = function (model, open, choose) {
           culprit.plural(total.allocations, "allocation", "allocations") + " in " +
             culprit.plural(total.groups, "group", "groups") +
             (summary.complete ? "" : "; not known what else"), "leaks"))
-      : [report.findings.length > 0 &&
-          tile("findings", culprit.number(report.findings.length),
-            report.findings.length === 1 ? "Finding" : "Findings", report.findings.join(", "),
+      : [report.in_headline.length > 0 &&
+          tile("findings", culprit.number(report.in_headline.length),
+            report.in_headline.length === 1 ? "Finding" : "Findings", report.in_headline.join(", "),
             summary.errors ? "errors" : null),
       summary.complete
         ? tile("clean", "Nothing", report.verb,

@@ -26,6 +26,13 @@ Json diff_head_json(const Diff& diff) {
   Json json;
   json["old"] = side_json(diff.before);
   json["new"] = side_json(diff.now);
+  json["findings"] = Json::array();
+  for (const FindingChange& one : diff.findings)
+    json["findings"].push_back({{"change", change_name(one.change)},
+                                {"finding", one.finding.name},
+                                {"title", one.finding.title},
+                                {"text", one.finding.text},
+                                {"where", one.finding.where.empty() ? Json() : Json(one.finding.where)}});
   for (std::size_t i = 0; i < kChanges; ++i)
     json["summary"][change_name(static_cast<Change>(i))] = diff.entries[i].size();
   return json;

@@ -4,14 +4,16 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/findings/answers.h"
+#include "report/findings/finding.h"
+#include "report/findings/sharing_words.h"
 #include "report/judge/out_of_memory.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/pool.h"
-#include "report/model/questions.h"
 #include "report/model/report.h"
+#include "report/render/json/finding_json.h"
 #include "report/render/json/group_json.h"
-#include "report/render/text/render_sharing.h"
 
 namespace culprit::report {
 namespace {
@@ -606,6 +608,7 @@ Json report_head_json(const Report& report) {
                                                           : "direct"}});
   if (report.audit.state != format::AuditState::kNotAsked) head["audit"] = audit_json(report.audit);
   head["holder_search"] = holder_search_json(report.holder_search);
+  head["findings"] = findings_json(report, findings_of(report));
   head["answers"] = answer_links(report);
   return head;
 }

@@ -10,6 +10,7 @@
 
 #include "report/base/parallel.h"
 #include "report/base/printable.h"
+#include "report/findings/finding.h"
 #include "report/judge/fingerprint.h"
 #include "report/model/memory_words.h"
 #include "report/model/report.h"
@@ -55,6 +56,8 @@ Json modules_json(const Report& report, const FrameTexts& written) {
       }
     }
   }
+  for (const Finding& finding : findings_of(report))
+    for (const FindingPlace& place : finding.places) add(place.stack);
   for (const Bill& bill : report.bills) add(bill.stack);
   for (const ContextInfo& context : report.contexts) add(context.stack);
   for (const SharedMemory& shared : report.shared)

@@ -6,6 +6,7 @@
 
 #include "report/base/text_width.h"
 #include "report/base/words.h"
+#include "report/findings/cache_words.h"
 #include "report/judge/pool_rules.h"
 #include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
@@ -69,10 +70,10 @@ class Sections {
     if (!report_.pictures.empty() && !report_.pictures.front().caches.empty()) return;
     for (const CacheInside& inside : report_.ran_out) {
       out_ << palette_.warn("WHEN MEMORY RAN OUT") << "  " << inside.pool << "\n";
-      fields_.field("tensors", tensors_of(inside));
+      fields_.field("tensors", tensors_text(inside));
       const char* label = "live";
-      for (const PlaceLine& line : live_places(inside)) {
-        fields_.field(label, line.text);
+      for (const std::string& text : live_places(inside)) {
+        fields_.field(label, text);
         label = "";
       }
       if (!inside.hint.empty()) fields_.field("lines", inside.hint);
@@ -90,7 +91,7 @@ class Sections {
     const bool known = inside != report_.caches_inside.end();
     const std::vector<PlaceLine> places = places_of(cache, known ? &*inside : nullptr);
     if (known && (lines == 0 || used < lines)) {
-      fields_.field("tensors", tensors_of(*inside));
+      fields_.field("tensors", tensors_text(*inside));
       ++used;
     }
     std::string hint = known ? inside->hint : "";
@@ -108,33 +109,17 @@ class Sections {
   // Where the live tensors were made. If the framework recorded no lines: what holds most of them, then the lines of
   // the largest segments.
   std::vector<PlaceLine> places_of(const CacheTotal& cache, const CacheInside* inside) const {
-    std::vector<PlaceLine> live = inside != nullptr ? live_places(*inside) : std::vector<PlaceLine>();
+    std::vector<PlaceLine> live = inside != nullptr ? live_lines(*inside) : std::vector<PlaceLine>();
     if (!live.empty() && !inside->largest.front().file.empty()) return live;
     if (!options_.all && live.size() > 1) live.resize(1);
     for (PlaceLine& line : segments(cache)) live.push_back(std::move(line));
     return live;
   }
 
-  static std::string tensors_of(const CacheInside& inside) {
-    return format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
-           (inside.taken == "exit"            ? ", when Python began to end"
-            : inside.taken == "out-of-memory" ? ", when memory ran out"
-                                              : "");
-  }
-
   // The framework's own report about its cache: where its live tensors were made, and what holds them.
-  static std::vector<PlaceLine> live_places(const CacheInside& inside) {
+  static std::vector<PlaceLine> live_lines(const CacheInside& inside) {
     std::vector<PlaceLine> lines;
-    for (const CacheInside::Place& place : inside.largest) {
-      if (lines.size() == kMostPlaces) break;
-      std::string text = format_bytes(place.bytes) + "  " + std::to_string(place.count) + "x";
-      if (!place.file.empty()) {
-        text += "  " + printable(base_name(place.file)) + ":" + std::to_string(place.line) + "  " +
-                printable(place.function);
-      }
-      if (!place.held_by.empty()) text += "  held by " + printable(place.held_by);
-      lines.push_back({"live", text});
-    }
+    for (std::string& text : live_places(inside)) lines.push_back({"live", std::move(text)});
     return lines;
   }
 

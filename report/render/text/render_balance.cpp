@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "report/base/words.h"
-#include "report/judge/growing_graphs.h"
-#include "report/merge/spread.h"
+#include "report/findings/process_words.h"
 #include "report/model/frame_text.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
@@ -17,36 +16,10 @@ namespace {
 
 constexpr std::size_t kWidth = 116;
 constexpr std::size_t kShownCalls = 4;  // of each part
-constexpr std::size_t kShownStray = 8;
-constexpr std::size_t kShownGrowing = 4;
-
-constexpr char kChoose[] = "call cudaSetDevice with the process's own GPU";
-constexpr char kChooseInPython[] =
-    "torch.cuda.set_device(local_rank); to load a checkpoint: torch.load(..., map_location=\"cpu\")";
 
 std::string signed_bytes(std::int64_t bytes) {
   return bytes < 0 ? "-" + format_bytes(std::uint64_t{0} - static_cast<std::uint64_t>(bytes))
                    : format_bytes(static_cast<std::uint64_t>(bytes));
-}
-
-// "train.py:4", or a function, or "" when nothing is known.
-std::string maker_of(const ResolvedStack& stack) {
-  const Frame* frame = naming_frame(stack);
-  if (frame == nullptr) return {};
-  const std::string place = frame_place(*frame);
-  return place.empty() ? frame_function(*frame) : place;
-}
-
-std::string whose(const Report& report, std::uint32_t process) {
-  if (!report.job.empty()) return processes_text(report.job, {process});
-  return report.process.rank ? "rank " + std::to_string(*report.process.rank) : "the process";
-}
-
-std::string gpus(const std::vector<unsigned>& devices) {
-  std::string text;
-  for (const unsigned device : devices)
-    text += (text.empty() ? (devices.size() == 1 ? "GPU " : "GPUs ") : ", ") + std::to_string(device);
-  return text;
 }
 
 std::string words_of(const Balance& balance, BalancePart part) {
@@ -123,56 +96,7 @@ void print_calls(const Report& report, const Balance& balance, BalancePart part,
   }
 }
 
-// Whether the line's executables are in the list of resources that were never ended.
-bool has_resource(const Report& report, const ExecutableLine& line) {
-  const Frame* frame = naming_frame(*line.stack);
-  return std::any_of(report.resources.begin(), report.resources.end(), [&](const Group& group) {
-    return group.kind == format::Kind::kGraphExec && group.stack != nullptr && naming_frame(*group.stack) == frame;
-  });
-}
-
 }  // namespace
-
-void render_stray_contexts(const Report& report, const RenderOptions& options, std::ostream& out) {
-  const Palette palette(options.colours);
-  std::size_t count = 0;
-  for (const ContextInfo& context : report.contexts) {
-    if (!context.stray) continue;
-    if (++count > kShownStray && !options.all) continue;
-    const std::string maker = maker_of(*context.stack);
-    out << palette.warn("STRAY CONTEXT") << ": " << whose(report, context.process) << " has a context on GPU "
-        << context.device;
-    if (!maker.empty()) out << ", made by " << printable(maker);
-    if (context.bytes != 0) out << ", " << (context.others_included ? "at most " : "") << format_bytes(context.bytes);
-    if (context.beside_others) out << ", of a size that is not known beside other processes";
-    if (context.leftover_bytes == 0) {
-      out << "; it allocates on " << gpus(context.allocates_on) << " only\n";
-    } else {
-      out << (context.bytes == 0 ? ", with " : " and ") << format_bytes(context.leftover_bytes) << " left in it";
-      if (context.bytes != 0) out << ", together " << format_bytes(context.bytes + context.leftover_bytes);
-      out << "; its work is then on " << gpus(context.allocates_on) << "\n";
-    }
-    out << "  before that line: " << (context.stack->has_python ? kChooseInPython : kChoose) << "\n";
-  }
-  if (count > kShownStray && !options.all)
-    out << "and " << plural(count - kShownStray, "stray context", "stray contexts") << " more: --all\n";
-}
-
-void render_growing_graphs(const Report& report, const RenderOptions& options, std::ostream& out) {
-  const Palette palette(options.colours);
-  std::size_t count = 0;
-  for (const ExecutableLine& line : executable_lines(report)) {
-    if (!line.growing || (++count > kShownGrowing && !options.all)) continue;
-    out << palette.warn("GRAPH EXECUTABLES GROW") << ": "
-        << (report.job.empty() ? "" : whose(report, line.process) + ": ")
-        << growing_text(line, has_unmeasured(report, line));
-    // The group below says it.
-    if (!options.resources || !has_resource(report, line)) out << ", " << kExecutableAdvice;
-    out << "\n";
-  }
-  if (count > kShownGrowing && !options.all)
-    out << "and " << plural(count - kShownGrowing, "line", "lines") << " more with graph executables: --all\n";
-}
 
 bool explains_more(const Balance& balance) {
   constexpr std::int64_t kSmallRest = 16 << 20;
@@ -216,8 +140,8 @@ void render_balances(const Report& report, const RenderOptions& options, std::os
   for (const Balance& balance : report.balances) {
     out << "\n"
         << palette.title("BALANCE") << " of GPU " << balance.device << " " << moment_words(balance.moment) << ": "
-        << (report.job.empty() ? "" : whose(report, balance.process) + ": ")
-        << palette.title(format_bytes(balance.in_use)) << " in use of " << format_bytes(balance.total) << "\n";
+        << whose_prefix(report, balance.process) << palette.title(format_bytes(balance.in_use)) << " in use of "
+        << format_bytes(balance.total) << "\n";
     for (const BalanceItem& item : balance.items) {
       out << "   " << padded_to_width(signed_bytes(item.bytes), 11) << words_of(balance, item.what);
       if (item.what == BalancePart::kLocalMemory && balance.threads != 0)

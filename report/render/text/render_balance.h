@@ -1,4 +1,4 @@
-// Balances, contexts without use, and executable graphs that grow in number: parts of the text report.
+// Balances: a part of the text report.
 #pragma once
 
 #include <ostream>
@@ -10,12 +10,6 @@
 namespace culprit::report {
 
 struct Report;
-
-// One line for each context on a device where its process has nothing else.
-void render_stray_contexts(const Report& report, const RenderOptions& options, std::ostream& out);
-
-// One line for each line that makes executable graphs again and again and keeps them.
-void render_growing_graphs(const Report& report, const RenderOptions& options, std::ostream& out);
 
 // Whether there is more in a balance than allocations.
 bool explains_more(const Balance& balance);

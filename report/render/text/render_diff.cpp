@@ -5,9 +5,9 @@
 
 #include "report/base/markdown_text.h"
 #include "report/base/words.h"
+#include "report/findings/headline.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
-#include "report/model/other_findings.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "report/select/diff.h"
@@ -19,6 +19,7 @@ namespace {
 // Of a Markdown table: GitHub rejects a job summary of more than 1 MiB.
 constexpr std::size_t kMostDiffRowBytes = 900000;
 constexpr char kAmongRecorded[] = " among the recorded allocations";
+constexpr std::size_t kMostFindings = 50;
 
 // "1.00 GiB", or "64.0 MiB -> 128 MiB".
 std::string sizes_text(const DiffEntry& entry, const char* arrow) {
@@ -99,6 +100,7 @@ class DiffText {
     if (headline.worse && !headline.known) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
     out_ << " · " << total_text(diff_) << "\n";
     for (const Change change : kShownChanges) print_list(change);
+    print_findings();
     if (!diff_.before.notes.empty() || !diff_.now.notes.empty()) out_ << "\n";
     for (const LeakList* list : {&diff_.before, &diff_.now}) {
       for (const std::string& note : list->notes)
@@ -107,6 +109,24 @@ class DiffText {
   }
 
  private:
+  void print_findings() {
+    std::size_t shown = 0;
+    std::size_t left = 0;
+    for (const FindingChange& one : diff_.findings) {
+      if (one.change == Change::kSame) continue;
+      if (!options_.all && shown == kShownGroups) {
+        ++left;
+        continue;
+      }
+      if (shown++ == 0) out_ << "\n" << palette_.title("FINDINGS") << "\n\n";
+      const std::string title = in_capitals(printable(one.finding.title));
+      out_ << padded_to_width(change_name(one.change), 5)
+           << (one.change == Change::kNew ? palette_.warn(title) : palette_.good(title)) << ": "
+           << printable(one.finding.text) << "\n";
+    }
+    if (left != 0) out_ << "\nand " << plural(left, "finding", "findings") << " more: --all\n";
+  }
+
   void print_list(Change change) {
     const std::vector<DiffEntry>& entries = diff_.with(change);
     if (entries.empty()) return;
@@ -162,6 +182,12 @@ void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::o
   for (const LeakList* list : {&diff.before, &diff.now}) {
     for (const std::string& reason : list->not_known)
       out << "\n**Not known:** " << markdown_escaped(list->path) << ": " << markdown_escaped(reason) << "\n";
+  }
+  std::size_t findings = 0;
+  for (const FindingChange& one : diff.findings) {
+    if (one.change == Change::kSame || findings == kMostFindings) continue;
+    out << (findings++ == 0 ? "\n" : "") << "- " << (one.change == Change::kNew ? "**new** " : "gone: ")
+        << markdown_escaped(one.finding.title) << ": " << markdown_escaped(one.finding.text) << "\n";
   }
   for (const Change change : kShownChanges) {
     const std::vector<DiffEntry>& entries = diff.with(change);

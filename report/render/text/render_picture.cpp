@@ -6,11 +6,11 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/findings/failure_words.h"
+#include "report/findings/process_words.h"
 #include "report/judge/out_of_memory.h"
-#include "report/merge/spread.h"
 #include "report/model/frame_text.h"
 #include "report/model/peak_use.h"
-#include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/render_balance.h"
@@ -28,15 +28,6 @@ constexpr std::size_t kShownProcesses = 4;
 // Less than this is a first context alone.
 constexpr std::uint64_t kLargeContext = 1ULL << 30;
 
-std::string place_of(const ResolvedStack& stack) {
-  const Frame* frame = naming_frame(stack);
-  return frame == nullptr ? "(stack not recorded)" : frame_text(*frame);
-}
-
-std::string gpu(const Picture& picture) {
-  return picture.device ? "GPU " + std::to_string(*picture.device) : "the GPU";
-}
-
 void print_entries(const Picture& picture, std::size_t most, std::ostream& out) {
   HiddenTotal rest;
   rest.groups = picture.other_stacks;
@@ -52,7 +43,7 @@ void print_entries(const Picture& picture, std::size_t most, std::ostream& out) 
     }
     out << "   " << padded_to_width(format_bytes(entry.bytes), 10)
         << padded_to_width(std::to_string(entry.count) + "x", 7) << printable(entry.api) << "  "
-        << kind_name(entry.kind) << "  " << place_of(*entry.stack) << "\n";
+        << kind_name(entry.kind) << "  " << place_of_stack(*entry.stack) << "\n";
   }
   if (rest.groups != 0)
     out << "   " << padded_to_width(format_bytes(rest.bytes), 10)
@@ -101,51 +92,6 @@ void print_lines(const OutOfMemory& failure, std::size_t most, std::ostream& out
         << plural(rest.groups, "other place", "other places") << "\n";
 }
 
-// "idle    3.00 GiB in the PyTorch caching allocator: 2.00 GiB in holes ..., the largest of 12.0 MiB".
-void print_idle(const OutOfMemory& failure, std::ostream& out) {
-  for (const IdleMemory& idle : failure.idle) {
-    out << "idle    " << format_bytes(idle.bytes) << " " << (idle.cache != nullptr ? "in the " : "") << idle.name;
-    const char* separator = ": ";
-    if (idle.cache != nullptr) {
-      for (const CacheInside::Idle& part : idle.cache->idle) {
-        out << separator << format_bytes(part.bytes) << " " << idle_reason_words(part.why);
-        if (part.largest != 0) out << ", the largest of " << format_bytes(part.largest);
-        separator = " · ";
-      }
-    }
-    out << "\n";
-  }
-}
-
-// "others  NVML, 0.2 s after the failure: 12.0 GiB by 4242 (python3); 30.0 GiB by this process".
-void print_charges(const Picture& picture, const GpuCharges& charges, std::size_t most, std::ostream& out) {
-  out << "others  ";
-  if (!charges.problem.empty()) {
-    out << "not known: " << printable(charges.problem) << "\n";
-    return;
-  }
-  const std::uint64_t after = charges.asked_ns > picture.time_ns ? charges.asked_ns - picture.time_ns : 0;
-  out << "NVML, " << format_time(after) << " after the failure"
-      << (charges.after_end ? " and after the end of this process: " : ": ");
-  std::size_t shown = 0;
-  for (const ChargedProcess& process : charges.others) {
-    if (shown == most) break;
-    out << (shown++ == 0 ? "" : " · ") << (process.bytes_known ? format_bytes(process.bytes) : "memory") << " by "
-        << process.pid << (process.name.empty() ? "" : " (" + printable(process.name) + ")");
-  }
-  const std::uint64_t rest = charges.others.size() - shown + charges.left_out;
-  if (rest != 0) out << " · and " << rest << " more";
-  if (charges.others.empty()) out << "no other process";
-  if (charges.own_known) out << "; " << format_bytes(charges.own_bytes) << " by this process";
-  if (charges.foreign_numbers) out << "; the numbers are of another PID namespace, and this process may be one of them";
-  out << "\n";
-}
-
-// "rank 3: " in a merged report.
-std::string whose(const Report& report, const Picture& picture) {
-  return report.job.empty() ? "" : processes_text(report.job, {picture.process}) + ": ";
-}
-
 // Failed calls that no picture has shown yet.
 using FailedCalls = std::vector<const FailedAllocation*>;
 
@@ -175,29 +121,17 @@ void print_failure(const Report& report, const Explainer& explainer, const Pictu
                    const RenderOptions& options, FailedCalls* failed, std::ostream& out) {
   const Palette palette(options.colours);
   const OutOfMemory failure = explainer.explain(picture);
-  out << palette.bad("OUT OF MEMORY") << ": " << whose(report, picture) << printable(picture.api);
-  if (picture.asked_bytes != 0) {
-    out << " asked for " << palette.title(format_bytes(picture.asked_bytes));
-  } else {
-    out << " failed";
-  }
-  out << " at " << place_of(*picture.stack) << ", at " << format_time(picture.time_ns);
-  if (picture.times > 1) out << ", the last of " << picture.times << " times";
-  out << "; ";
-  if (picture.memory.total_bytes != 0)
-    out << format_bytes(picture.memory.total_bytes - picture.memory.free_bytes) << " of "
-        << format_bytes(picture.memory.total_bytes) << " of " << gpu(picture) << " in use, "
-        << format_bytes(picture.memory.free_bytes) << " free, ";
-  out << format_bytes(picture.live_bytes) << (picture.live_bytes == 0 ? " by this process\n" : " by this process:\n");
+  out << palette.bad("OUT OF MEMORY") << ": " << failure_text(report, picture)
+      << (picture.live_bytes == 0 ? "\n" : ":\n");
   print_lines(failure, options.all ? failure.lines.size() : kShownAtFailure, out);
   for (const CacheInside& cache : picture.caches) {
     if (!cache.hint.empty()) out << "lines   " << cache.hint << "\n";
   }
   if (failure.balance != nullptr) render_balance_line(*failure.balance, "in use  ", out);
-  print_idle(failure, out);
+  for (const IdleMemory& idle : failure.idle) out << "idle    " << idle_text(idle) << "\n";
   const bool told = !picture.charges.empty() && picture.charges.front().problem.empty();
   for (const GpuCharges& charges : picture.charges)
-    print_charges(picture, charges, options.all ? charges.others.size() : kShownAtFailure, out);
+    out << "others  " << charges_text(picture, charges, options.all ? charges.others.size() : kShownAtFailure) << "\n";
   if (failure.others_at_most > kLargeContext && !told)
     out << "others  other processes had at most " << format_bytes(failure.others_at_most)
         << " of it, with the first context of this one; `culprit doctor` lists them\n";
@@ -218,7 +152,7 @@ std::uint64_t higher_use(const Report& report, const Picture& picture) {
 void print_peak(const Report& report, const Picture& picture, const RenderOptions& options, std::ostream& out) {
   const Palette palette(options.colours);
   out << "\n"
-      << palette.title("PEAK") << " of " << gpu(picture) << ": " << whose(report, picture)
+      << palette.title("PEAK") << " of " << gpu_of(picture) << ": " << whose_prefix(report, picture.process)
       << palette.title(format_bytes(picture.live_bytes)) << " in "
       << plural(picture.live_count, "allocation", "allocations") << " at " << format_time(picture.time_ns);
   if (const std::uint64_t bytes = higher_use(report, picture))
@@ -252,9 +186,10 @@ void render_failures(const Report& report, const RenderOptions& options, std::os
 void render_freed_at_end(const Report& report, const RenderOptions& options, std::ostream& out) {
   for (const Picture& picture : report.freed_at_end) {
     out << "\n"
-        << Palette(options.colours).title("FREED ONLY WHILE PYTHON ENDED") << " " << whose(report, picture)
-        << format_bytes(picture.live_bytes) << " in " << plural(picture.live_count, "allocation", "allocations")
-        << " on " << gpu(picture) << " (not counted; --fail-on freed-at-end)\n";
+        << Palette(options.colours).title("FREED ONLY WHILE PYTHON ENDED") << " "
+        << whose_prefix(report, picture.process) << format_bytes(picture.live_bytes) << " in "
+        << plural(picture.live_count, "allocation", "allocations") << " on " << gpu_of(picture)
+        << " (not counted; --fail-on freed-at-end)\n";
     print_entries(picture, picture.entries.size(), out);
   }
 }

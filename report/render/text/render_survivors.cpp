@@ -10,10 +10,10 @@
 #include "report/base/shell_words.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/findings/headline.h"
 #include "report/model/frame_text.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
-#include "report/model/other_findings.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
@@ -102,7 +102,7 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
     out << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use "
         << (span.read_at_begin ? "when it began" : "at its first allocation") << "\n";
   }
-  const std::vector<std::string> others = other_findings(report);
+  const std::vector<std::string> others = headline_findings(report);
   if (rows.empty()) {
     const std::string verdict = verdict_without_leaks(report);
     out << (!others.empty()       ? palette.bad(verdict)

@@ -12,19 +12,20 @@
 #include "report/base/shell_words.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/findings/answers.h"
+#include "report/findings/headline.h"
+#include "report/findings/quiet_processes.h"
 #include "report/merge/spread.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
-#include "report/model/other_findings.h"
 #include "report/model/peak_use.h"
 #include "report/model/pool.h"
-#include "report/model/questions.h"
-#include "report/model/quiet_processes.h"
 #include "report/model/report.h"
 #include "report/render/text/group_text.h"
 #include "report/render/text/no_leak_sections.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/render_balance.h"
+#include "report/render/text/render_findings.h"
 #include "report/render/text/render_grouped.h"
 #include "report/render/text/render_picture.h"
 #include "report/render/text/render_sharing.h"
@@ -73,10 +74,7 @@ class TextReport {
     print_verdict();
     print_not_counted();
     print_audit();
-    render_stray_contexts(report_, options_, out_);
-    render_growing_graphs(report_, options_, out_);
-    render_shared_memory(report_, options_, out_);
-    print_live_cached();
+    render_findings(report_, options_, out_);
     render_ran_out(report_, options_, out_);
     std::size_t number = 0;
     std::vector<const Group*> counted;
@@ -203,7 +201,7 @@ class TextReport {
 
   void print_verdict() {
     const Summary& summary = report_.summary;
-    const std::vector<std::string> others = other_findings(report_, EndAndFailures::kTold);
+    const std::vector<std::string> others = headline_findings(report_, EndAndFailures::kTold);
     if (summary.groups == 0) {
       const std::string verdict = verdict_without_leaks(report_, EndAndFailures::kTold);
       out_ << (!others.empty()        ? palette_.bad(verdict)
@@ -259,25 +257,6 @@ class TextReport {
       }
       out_ << "       " << not_recorded_text(audit.not_recorded[i]) << "\n";
     }
-  }
-
-  // A tensor that is kept is no leak of the allocator, but perhaps one of the program.
-  void print_live_cached() {
-    if (report_.live_cached_bytes == 0) return;
-    out_ << palette_.warn("LIVE IN CACHES") << " " << palette_.title(format_bytes(report_.live_cached_bytes));
-    const CacheInside::Place* largest = nullptr;
-    for (const CacheInside& inside : report_.caches_inside) {
-      if (!inside.largest.empty() && (largest == nullptr || inside.largest.front().bytes > largest->bytes))
-        largest = &inside.largest.front();
-    }
-    if (largest != nullptr) {
-      out_ << ", ";
-      if (largest->bytes < report_.live_cached_bytes) out_ << format_bytes(largest->bytes) << " in ";
-      out_ << plural(largest->count, "tensor", "tensors");
-      if (!largest->file.empty()) out_ << " at " << printable(base_name(largest->file)) << ":" << largest->line;
-      if (!largest->held_by.empty()) out_ << ", held by " << printable(largest->held_by);
-    }
-    out_ << "\n";
   }
 
   // `number`: the number of the last printed group.

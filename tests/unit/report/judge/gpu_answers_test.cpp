@@ -1,9 +1,10 @@
 // NVML's answers next to a dump.
-#include "report/judge/gpu_answers.h"
+#include "report/load/gpu_answers.h"
 
 #include <filesystem>
 #include <fstream>
 
+#include "report/judge/pictures.h"
 #include "tests/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"

@@ -1,7 +1,7 @@
 // Failures with out of memory, explained: each rule of would_fit.def, and the lines that held memory.
 #include "report/judge/out_of_memory.h"
 
-#include "report/judge/python_view.h"
+#include "report/judge/python_caches.h"
 #include "report/judge/would_fit.h"
 #include "report/model/frames.h"
 #include "report/model/report.h"

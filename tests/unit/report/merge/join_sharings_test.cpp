@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "report/findings/sharing_words.h"
 #include "report/merge/load_many.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
 #include "report/render/json/render_json.h"
-#include "report/render/text/render_sharing.h"
 #include "report/render/text/render_text.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"

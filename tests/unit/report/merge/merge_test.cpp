@@ -163,7 +163,7 @@ TEST_CASE("the live tensors of all ranks are added up by line and holder", "[rep
   CHECK(inside.largest[0].bytes == 6 << 20);
   CHECK(inside.largest[0].count == 12);
   const std::string line =
-      "LIVE IN CACHES 9.00 MiB, 6.00 MiB in 12 tensors at train.py:7, held by `losses`, a list of 4\n";
+      "LIVE IN CACHES: 9.00 MiB, 6.00 MiB in 12 tensors at train.py:7, held by `losses`, a list of 4\n";
   CHECK(has(text_of(report), line));
   // A merged file has them, too.
   const Files files;

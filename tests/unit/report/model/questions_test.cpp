@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "report/findings/answers.h"
 #include "report/model/questions.h"
 #include "tests/catch.h"
 #include "tests/support/text.h"
@@ -67,7 +68,8 @@ TEST_CASE("each link to an answer leads to a heading", "[report][questions]") {
 
 TEST_CASE("a stray context leads to the answer about GPUs", "[report][questions]") {
   Report report;
-  report.contexts.emplace_back();
+  static const ResolvedStack kUnknown;
+  report.contexts.emplace_back().stack = &kUnknown;
   CHECK(answer_links(report).empty());
   report.contexts[0].stray = true;
   CHECK(answer_links(report) == std::vector<std::string>{answer_link(Question::kWhichGpu)});

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -244,6 +245,20 @@ TEST_CASE("a page needs nothing but itself", "[report][html]") {
   CHECK(has(page, "<title>4.00 KiB leaked"));
 }
 
+TEST_CASE("a page has every script and every style of the folder", "[report][html]") {
+  const std::string page = page_of({});
+  std::size_t files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(CULPRIT_SOURCE_DIR) + "/report/render/html")) {
+    const std::string ending = entry.path().extension().string();
+    if (ending != ".js" && ending != ".css") continue;
+    INFO(entry.path());
+    CHECK((page.find(file_text(entry.path().string())) != std::string::npos));
+    ++files;
+  }
+  CHECK(files > 10);
+}
+
 TEST_CASE("names cannot become markup", "[report][html]") {
   const std::string page = page_of({hostile_report()});
   CHECK_FALSE(has(page, "<script>window.hacked"));
@@ -288,6 +303,13 @@ TEST_CASE("the pages that the browser test looks at", "[.pages]") {
   std::ofstream(std::string(folder) + "/large.html") << page_of({large_report(5000)});
   Program clean;
   std::ofstream(std::string(folder) + "/clean.html") << page_of({clean.report()});
+  Report with_finding = large_report(12);
+  ContextInfo context;
+  context.stack = with_finding.leaks.front().stack;
+  context.stray = true;
+  context.allocates_on = {1};
+  with_finding.contexts.push_back(context);
+  std::ofstream(std::string(folder) + "/finding.html") << page_of({with_finding});
   Report killed = large_report(12);
   killed.process.status.ended = Ended::kKilled;
   std::ofstream(std::string(folder) + "/killed.html") << page_of({killed});

@@ -7,7 +7,6 @@
 
 #include "report/dump/dump_reader.h"
 #include "report/model/gpu_charges.h"
-#include "report/model/picture.h"
 
 namespace culprit::report {
 
@@ -26,8 +25,5 @@ void write_gpu_answers(const std::string& dump_path, const format::Header& heade
 // The answers next to a dump, in the order of their times; none if the file is of another dump. When the file is there
 // and cannot be read, `problem` says why.
 std::vector<GpuAnswer> read_gpu_answers(const Dump& dump, std::string* problem);
-
-// Gives each failure the first answer after it.
-void add_charges(const std::vector<GpuAnswer>& answers, std::vector<Picture>* pictures);
 
 }  // namespace culprit::report

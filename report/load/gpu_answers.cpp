@@ -1,4 +1,4 @@
-#include "report/judge/gpu_answers.h"
+#include "report/load/gpu_answers.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -125,16 +125,6 @@ std::vector<GpuAnswer> read_gpu_answers(const Dump& dump, std::string* problem) 
     return left.charges.asked_ns < right.charges.asked_ns;
   });
   return answers;
-}
-
-void add_charges(const std::vector<GpuAnswer>& answers, std::vector<Picture>* pictures) {
-  for (Picture& picture : *pictures) {
-    if (!picture.out_of_memory || !picture.device) continue;
-    const auto first = std::find_if(answers.begin(), answers.end(), [&](const GpuAnswer& answer) {
-      return answer.device == *picture.device && answer.charges.asked_ns >= picture.time_ns;
-    });
-    if (first != answers.end()) picture.charges.push_back(first->charges);
-  }
 }
 
 }  // namespace culprit::report

@@ -8,8 +8,8 @@
 #include "report/dump/dump_reader.h"
 #include "report/dump/process_status.h"
 #include "report/dump/tables.h"
-#include "report/judge/gpu_answers.h"
-#include "report/judge/python_view.h"
+#include "report/load/gpu_answers.h"
+#include "report/load/python_view.h"
 #include "report/model/report.h"
 
 namespace culprit::report {

@@ -1,8 +1,7 @@
-#include "report/model/quiet_processes.h"
+#include "report/findings/quiet_processes.h"
 
 #include "report/base/words.h"
-#include "report/model/not_recorded.h"
-#include "report/model/other_findings.h"
+#include "report/findings/headline.h"
 #include "report/model/report.h"
 
 namespace culprit::report {
@@ -15,7 +14,7 @@ bool is_quiet(const Report& report) {
   return report.job.empty() && is_complete(report) && summary.allocations == 0 && summary.objects == 0 &&
          summary.frees == 0 && summary.unknown_frees == 0 && report.leaks.empty() && report.library.empty() &&
          report.resources.empty() && report.failed_allocations.empty() &&
-         other_findings(report, EndAndFailures::kTold).empty();
+         headline_findings(report, EndAndFailures::kTold).empty();
 }
 
 // "torchrun [1401] exit 1"

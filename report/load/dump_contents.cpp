@@ -1,7 +1,6 @@
-#include "report/judge/dump_contents.h"
+#include "report/load/dump_contents.h"
 
-#include "report/judge/pictures.h"
-#include "report/judge/read_facts.h"
+#include "report/load/read_facts.h"
 #include "report/model/marks.h"
 
 namespace culprit::report {
@@ -36,7 +35,10 @@ std::vector<format::Ref> stacks_of(const DumpContents& contents, const Dump& dum
   for (const format::SharingRecord& sharing : contents.sharings)
     stacks.insert(stacks.end(), {sharing.stack, sharing.export_stack, sharing.end_stack});
   for (const format::ContextRecord& context : dump.contexts()) stacks.push_back(context.stack);
-  for (const format::Ref stack : stacks_of_pictures(contents.pictures)) stacks.push_back(stack);
+  for (const format::PictureRecord& record : contents.pictures) {
+    stacks.push_back(record.stack);
+    for (const format::PictureShare& share : record.shares) stacks.push_back(share.stack);
+  }
   return stacks;
 }
 

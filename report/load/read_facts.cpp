@@ -1,4 +1,4 @@
-#include "report/judge/read_facts.h"
+#include "report/load/read_facts.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,0 +1,35 @@
+#include "report/findings/cache_words.h"
+
+#include "report/base/words.h"
+#include "report/model/frames.h"
+
+namespace culprit::report {
+namespace {
+
+constexpr std::size_t kMostPlaces = 3;
+
+}  // namespace
+
+std::string tensors_text(const CacheInside& inside) {
+  return format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
+         (inside.taken == "exit"            ? ", when Python began to end"
+          : inside.taken == "out-of-memory" ? ", when memory ran out"
+                                            : "");
+}
+
+std::vector<std::string> live_places(const CacheInside& inside) {
+  std::vector<std::string> lines;
+  for (const CacheInside::Place& place : inside.largest) {
+    if (lines.size() == kMostPlaces) break;
+    std::string text = format_bytes(place.bytes) + "  " + std::to_string(place.count) + "x";
+    if (!place.file.empty()) {
+      text +=
+          "  " + printable(base_name(place.file)) + ":" + std::to_string(place.line) + "  " + printable(place.function);
+    }
+    if (!place.held_by.empty()) text += "  held by " + printable(place.held_by);
+    lines.push_back(std::move(text));
+  }
+  return lines;
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,35 @@
+// GPU memory that was given back only while Python ended.
+#include "report/base/words.h"
+#include "report/findings/failure_words.h"
+#include "report/findings/finding.h"
+#include "report/findings/process_words.h"
+#include "report/model/report.h"
+
+namespace culprit::report {
+namespace {
+
+constexpr std::size_t kMostStacks = 3;
+
+void collect(const Report& report, std::vector<Finding>* list) {
+  for (const Picture& picture : report.freed_at_end) {
+    Finding& finding =
+        add_finding(FindingKind::kFreedAtEnd,
+                    whose_prefix(report, picture.process) + format_bytes(picture.live_bytes) + " in " +
+                        plural(picture.live_count, "allocation", "allocations") + " on " + gpu_of(picture),
+                    list);
+    finding.bytes = picture.live_bytes;
+    finding.count = picture.live_count;
+    finding.device = picture.device;
+    if (!report.job.empty()) finding.processes = {picture.process};
+    for (const PictureEntry& entry : picture.entries) {
+      if (finding.places.size() == kMostStacks) break;
+      finding.add_place("allocated", entry.stack);
+    }
+  }
+}
+
+}  // namespace
+
+const CollectFindings kFreedAtEndFinding = collect;
+
+}  // namespace culprit::report

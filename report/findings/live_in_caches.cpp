@@ -1,0 +1,36 @@
+// Live tensors inside the caches of frameworks: a tensor that is kept is no leak of the allocator, but perhaps one of
+// the program.
+#include "report/base/words.h"
+#include "report/findings/finding.h"
+#include "report/model/cache_inside.h"
+#include "report/model/frames.h"
+#include "report/model/report.h"
+
+namespace culprit::report {
+namespace {
+
+void collect(const Report& report, std::vector<Finding>* list) {
+  if (report.live_cached_bytes == 0) return;
+  std::string text = format_bytes(report.live_cached_bytes);
+  const CacheInside::Place* largest = nullptr;
+  for (const CacheInside& inside : report.caches_inside) {
+    if (!inside.largest.empty() && (largest == nullptr || inside.largest.front().bytes > largest->bytes))
+      largest = &inside.largest.front();
+  }
+  if (largest != nullptr) {
+    text += ", ";
+    if (largest->bytes < report.live_cached_bytes) text += format_bytes(largest->bytes) + " in ";
+    text += plural(largest->count, "tensor", "tensors");
+    if (!largest->file.empty())
+      text += " at " + std::string(base_name(largest->file)) + ":" + std::to_string(largest->line);
+    if (!largest->held_by.empty()) text += ", held by " + largest->held_by;
+  }
+  Finding& finding = add_finding(FindingKind::kLiveInCaches, text, list);
+  finding.bytes = report.live_cached_bytes;
+}
+
+}  // namespace
+
+const CollectFindings kLiveInCachesFinding = collect;
+
+}  // namespace culprit::report

@@ -1,0 +1,23 @@
+// The frameworks' account of their caches at the last moment at which memory ran out, unless a failure has it.
+#include "report/findings/cache_words.h"
+#include "report/findings/finding.h"
+#include "report/model/report.h"
+
+namespace culprit::report {
+namespace {
+
+void collect(const Report& report, std::vector<Finding>* list) {
+  if (!report.pictures.empty() && !report.pictures.front().caches.empty()) return;
+  for (const CacheInside& inside : report.ran_out) {
+    Finding& finding = add_finding(FindingKind::kRanOut, inside.pool + ": " + tensors_text(inside), list);
+    finding.bytes = inside.live_bytes;
+    finding.facts = live_places(inside);
+    finding.hint = inside.hint;
+  }
+}
+
+}  // namespace
+
+const CollectFindings kRanOutFinding = collect;
+
+}  // namespace culprit::report
