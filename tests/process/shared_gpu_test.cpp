@@ -103,6 +103,12 @@ std::optional<Recorded> run_beside(const SharedGpu& gpu, const std::string& neig
   return last;
 }
 
+bool were_answered(const std::optional<Recorded>& alone, const std::optional<Recorded>& beside) {
+  if (alone && beside) return true;
+  WARN("no run in which all answers came in time: this machine is too busy");
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("beside other processes a balance has the same figures as alone", "[shared-gpu]") {
@@ -112,10 +118,7 @@ TEST_CASE("beside other processes a balance has the same figures as alone", "[sh
   INFO(neighbour);
   const std::optional<Recorded> alone = run_beside(gpu, "", {"driver_memory", "all"});
   const std::optional<Recorded> beside = run_beside(gpu, neighbour, {"driver_memory", "all"});
-  if (!alone || !beside) {
-    WARN("no run in which all answers came in time: this machine is too busy");
-    return;
-  }
+  if (!were_answered(alone, beside)) return;
   Items expected = items_of(alone->balance);
   Items items = items_of(beside->balance);
   INFO(alone->balance.dump(1) << beside->balance.dump(1));
@@ -148,10 +151,7 @@ TEST_CASE("beside another process the balances at the peak and after a failure a
   INFO(moment);
   const std::optional<Recorded> alone = run_beside(gpu, "", {"peak", "fail"}, moment);
   const std::optional<Recorded> beside = run_beside(gpu, "churn", {"peak", "fail"}, moment);
-  if (!alone || !beside) {
-    WARN("no run in which all answers came in time: this machine is too busy");
-    return;
-  }
+  if (!were_answered(alone, beside)) return;
   Items expected = items_of(alone->balance);
   Items items = items_of(beside->balance);
   INFO(alone->balance.dump(1) << beside->balance.dump(1));
