@@ -21,6 +21,7 @@ class GpuQuestions {
   // Reaches for the file. Call once, on the tracker's own stack, when recording starts.
   void open(Process& process);
   void close();
+  bool may_be_answered() const { return file_ != nullptr && problem_ == format::GpuProblem::kNone; }
 
   // The account of a device on which the calling thread has a context; one with a `problem`, if there is none. Waits
   // for at most a millisecond, and for a hundredth of the time in all; not at all while an answer is overdue, another

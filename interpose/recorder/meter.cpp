@@ -286,7 +286,7 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
       if (apart && !read_graph_reserved(device, &of_graphs_before)) break;
       if (!read_memory(start, &reading)) break;
       account.problem = format::GpuProblem::kNoTime;
-      result->mark = mark(before, device);
+      result->mark = mark(process, before, device);
       std::uint64_t state = 0;
       if (i < kMostQuestions && wants_figure(device, at, result->mark, &state))
         ask(process, device, whom, state, &account);
@@ -306,9 +306,9 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
   return done;
 }
 
-// Anything that changes the process's bytes, and is no measured call.
-std::uint64_t Meter::mark(const OtherThreads& others, std::uint8_t device) {
-  constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
+// Anything that changes the process's bytes, and is no measured call. Without answers no figure is compared.
+std::uint64_t Meter::mark(const Process& process, const OtherThreads& others, std::uint8_t device) {
+  if (!process.gpu_questions.may_be_answered()) return 0;
   // The reserves of other pools are not read.
   if (other_pools_.load(std::memory_order_relaxed)) return marks_.fetch_add(1, std::memory_order_relaxed);
   std::uint64_t reserved = 0, used = 0;
@@ -317,11 +317,11 @@ std::uint64_t Meter::mark(const OtherThreads& others, std::uint8_t device) {
     read_pool(pool, &reserved, &used);
   const std::uint64_t changes =
       others.changes + thread_state.sums.changes + graph_changes_.load(std::memory_order_relaxed);
-  return (changes * kMix + reserved) * kMix;
+  return quick_hash(quick_hash(changes) + reserved);
 }
 
-// A question takes as long as the shorter ones of the measured calls.
-// `*state`: GpuQuestions::ask().
+// Whether to ask, because a question takes as long as the shorter ones of the measured calls. `*state`:
+// GpuQuestions::ask().
 bool Meter::wants_figure(std::uint8_t device, At at, std::uint64_t mark, std::uint64_t* state) {
   Together& together = together_[device];
   SpinGuard guard(together.lock);

@@ -134,7 +134,7 @@ class Meter {
   void ask(Process& process, std::uint8_t device, GpuQuestions::For whom, std::uint64_t state,
            format::GpuAccount* account);
   static OtherThreads look_at_other_threads(std::uint8_t device);
-  std::uint64_t mark(const OtherThreads& others, std::uint8_t device);
+  std::uint64_t mark(const Process& process, const OtherThreads& others, std::uint8_t device);
   bool wants_figure(std::uint8_t device, At at, std::uint64_t mark, std::uint64_t* state);
   static OwnFigures::Figure figure_of(const Reading& reading);
   void note_settled(Process& process, std::uint8_t device, const OwnFigures::Settled& settled);
