@@ -124,9 +124,20 @@ GpuProblem GpuQuestions::wait(Process& process, std::uint32_t number) {
   return problem;
 }
 
-// The question with this number. `*account` receives the answer, or a problem.
-void GpuQuestions::take_answer(Process& process, std::uint32_t number, GpuAccount* account) {
-  account->problem = wait(process, number);
+bool GpuQuestions::has_time(Process& process) const { return waited_ns_ <= kFreeNs + now_ns(process) / kShare; }
+
+// The question with this number. `*account` receives the answer, or a problem. Beside processes that begin and end,
+// NVML takes some milliseconds.
+void GpuQuestions::take_answer(Process& process, std::uint32_t number, For whom, GpuAccount* account) {
+  constexpr int kMostWaits = 3;
+  constexpr int kMostLastWaits = 25;
+  const auto waits_again = [&](int waits) {
+    if (whom != For::kFirstContext && whom != For::kLastBalance) return false;
+    return waits < kMostWaits || (whom == For::kLastBalance && waits < kMostLastWaits && has_time(process));
+  };
+  int waits = 0;
+  do account->problem = wait(process, number);
+  while (account->problem == GpuProblem::kLate && waits_again(++waits));
   if (account->problem != GpuProblem::kNone) return;
   state_ = 0;
   std::memcpy(account, &place_->answer, sizeof(*account));
@@ -142,8 +153,8 @@ void GpuQuestions::ask_in_place(Process& process, const format::DeviceRecord& de
   const bool overdue = __atomic_load_n(&place_->answered, __ATOMIC_ACQUIRE) != last;
   if (overdue || same) {
     account->problem = GpuProblem::kLate;
-    if (overdue && whom != For::kOnce) return;
-    take_answer(process, last, account);
+    if (overdue && (whom == For::kCall || whom == For::kBalance)) return;
+    take_answer(process, last, whom, account);
     if (same || account->problem == GpuProblem::kLate) return;
   }
   std::memcpy(place_->uuid, device.uuid, sizeof(place_->uuid));
@@ -152,7 +163,7 @@ void GpuQuestions::ask_in_place(Process& process, const format::DeviceRecord& de
   state_ = state;
   store_release(&place_->asked, last + 1);
   call(file_);
-  take_answer(process, last + 1, account);
+  take_answer(process, last + 1, whom, account);
 }
 
 void GpuQuestions::ask(Process& process, std::uint8_t device, For whom, std::uint64_t state, GpuAccount* account) {
@@ -164,7 +175,7 @@ void GpuQuestions::ask(Process& process, std::uint8_t device, For whom, std::uin
   if (record == nullptr) return;
   account->problem = GpuProblem::kInCapture;
   if (has_captures(process) || busy_.exchange(1, std::memory_order_acquire) != 0) return;
-  if (whom != For::kOnce && waited_ns_ > kFreeNs + now_ns(process) / kShare) {
+  if ((whom == For::kCall || whom == For::kBalance) && !has_time(process)) {
     account->problem = GpuProblem::kNoTime;
   } else {
     account->problem = is_in_signal_handler() ? GpuProblem::kInHandler : take_place(process);

@@ -14,9 +14,9 @@ struct Process;
 // All zeros: closed.
 class GpuQuestions {
  public:
-  // The purpose of an answer: a measured call; a balance; or a reading that comes once and is worth a second wait, the
+  // The purpose of an answer: a measured call; a balance; or a reading that comes once and is worth longer waits, the
   // first context and the last balance.
-  enum class For : std::uint8_t { kCall, kBalance, kOnce };
+  enum class For : std::uint8_t { kCall, kBalance, kFirstContext, kLastBalance };
 
   // Reaches for the file. Call once, on the tracker's own stack, when recording starts.
   void open(Process& process);
@@ -25,8 +25,9 @@ class GpuQuestions {
 
   // The account of a device on which the calling thread has a context; one with a `problem`, if there is none. Waits
   // for at most a millisecond, and for a hundredth of the time in all; not at all while an answer is overdue, another
-  // thread asks, or a stream is captured, and never in a signal handler. For kOnce it waits for an overdue answer, too,
-  // and whatever the share is. `state`: as long as it is the same, the process's bytes are, so that a late answer is
+  // thread asks, or a stream is captured, and never in a signal handler. For kFirstContext and kLastBalance it waits
+  // for an overdue answer, too, for three milliseconds whatever the share is; for kLastBalance for 25 within the share.
+  // `state`: as long as it is the same, the process's bytes are, so that a late answer is
   // still right; 0: not known. Call without a lock, on the tracker's own stack.
   void ask(Process& process, std::uint8_t device, For whom, std::uint64_t state, format::GpuAccount* account);
 
@@ -34,7 +35,8 @@ class GpuQuestions {
   using Problem = format::GpuProblem;
   Problem take_place(Process& process);
   Problem wait(Process& process, std::uint32_t number);
-  void take_answer(Process& process, std::uint32_t number, format::GpuAccount* account);
+  bool has_time(Process& process) const;
+  void take_answer(Process& process, std::uint32_t number, For whom, format::GpuAccount* account);
   void ask_in_place(Process& process, const format::DeviceRecord& device, For whom, std::uint64_t state,
                     format::GpuAccount* account);
 

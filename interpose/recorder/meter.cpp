@@ -262,8 +262,9 @@ Meter::Growth Meter::between(Process& process, const Measurement& measurement, c
 // inside hooks at each attempt: the driver's figure then contains changes that no record shows yet.
 bool Meter::read(Process& process, const Measurement& measurement, CUcontext context, At at, Reading* result) {
   const std::uint8_t device = measurement.device;
-  const bool once = at == At::kFirstContext || at == At::kProcessEnd;
-  const auto whom = once ? GpuQuestions::For::kOnce : GpuQuestions::For::kCall;
+  const auto whom = at == At::kFirstContext ? GpuQuestions::For::kFirstContext
+                    : at == At::kProcessEnd ? GpuQuestions::For::kLastBalance
+                                            : GpuQuestions::For::kCall;
   const std::uint64_t start = now_ns(process);
   flush_live_bytes(process);
   format::MemoryReading reading = {};
@@ -289,8 +290,6 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
       result->mark = mark(process, before, device);
       std::uint64_t state = 0;
       if (i < kMostQuestions && wants_figure(device, at, result->mark, &state))
-        ask(process, device, whom, state, &account);
-      for (int k = 1; once && k < kMostQuestions && account.problem == format::GpuProblem::kLate; ++k)
         ask(process, device, whom, state, &account);
       if (apart && !read_graph_reserved(device, &of_graphs)) break;
       const OtherThreads after = look_at_other_threads(device);
@@ -553,12 +552,14 @@ CULPRIT_COLD void Meter::take_share(Process& process, BalanceRecord* balance) {
   share.moment = balance->moment;
   share.device = device;
   share.time_ns = balance->time_ns;
-  const bool ends = balance->moment == format::Moment::kExit;
-  std::uint64_t state = 1;  // the next one where the neighbours' bytes have changed since the answer
+  const auto whom =
+      balance->moment == format::Moment::kExit ? GpuQuestions::For::kLastBalance : GpuQuestions::For::kBalance;
+  // Of this moment: the answer to a question of an earlier one does not count. The next one where the neighbours' bytes
+  // have changed since the answer.
+  std::uint64_t state = balance->time_ns * 4 + 1;
   for (int i = 0; i < kMostQuestions; ++i) {
-    ask(process, device, ends ? GpuQuestions::For::kOnce : GpuQuestions::For::kBalance, state, &share.account);
+    ask(process, device, whom, state, &share.account);
     format::MemoryReading after;
-    if (ends && share.account.problem == format::GpuProblem::kLate) continue;
     if (share.account.problem != format::GpuProblem::kNone || !read_memory(balance->time_ns, &after)) break;
     if (after.free_bytes == balance->free_bytes) break;
     balance->free_bytes = after.free_bytes;
