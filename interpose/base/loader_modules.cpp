@@ -12,6 +12,7 @@
 #include "interpose/base/loader_lock.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/spin_lock.h"
 
 // The loader's list for debuggers. It is data, so it is not interposed; other libcs lack it. A program may have a copy
@@ -200,7 +201,7 @@ struct Walk {
   bool keeps_name = false;  // the loader's own name is wanted
 };
 
-int walk_list(const struct link_map* first, const Walk& walk) {
+CULPRIT_LOADING int walk_list(const struct link_map* first, const Walk& walk) {
   const LoaderLock lock(10, unseen_unloadings.load(std::memory_order_relaxed));
   const bool plainly = lock.done() && wait_for_unloadings();
   const struct link_map* before = nullptr;
@@ -268,7 +269,7 @@ bool know_loader() {
 
 }  // namespace
 
-int visit_modules(ModuleVisitor visit, void* data) {
+CULPRIT_LOADING int visit_modules(ModuleVisitor visit, void* data) {
   Walking walking;
   return know_loader() ? walk_list(loader.debug->r_map, {visit, data}) : 0;
 }

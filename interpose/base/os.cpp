@@ -19,6 +19,7 @@
 #include <cstring>
 
 #include "interpose/base/clock.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/spin_lock.h"
@@ -220,9 +221,9 @@ constexpr std::uint64_t mask_of(int signal) { return std::uint64_t{1} << (signal
 constexpr std::uint64_t kFaults =
     mask_of(SIGBUS) | mask_of(SIGSEGV) | mask_of(SIGFPE) | mask_of(SIGILL) | mask_of(SIGTRAP) | mask_of(SIGSYS);
 
-std::uint64_t system_block_signals() { return set_signal_mask(~kFaults); }
+CULPRIT_LOADING std::uint64_t system_block_signals() { return set_signal_mask(~kFaults); }
 
-void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
+CULPRIT_LOADING void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
 
 }  // namespace
 
@@ -277,8 +278,8 @@ void sleep_without_trace(std::uint32_t microseconds) {
 
 namespace {
 
-FileId stderr_at_load;
-bool had_stderr = false;
+CULPRIT_AT_LOAD FileId stderr_at_load;
+CULPRIT_AT_LOAD bool had_stderr = false;
 
 // Waits until a whole message can be written at once (PIPE_BUF bytes for a pipe). The wait is limited, since the reader
 // may have stopped; there is no wait when the reader is gone.
@@ -323,7 +324,7 @@ class NoSignalOfWrite {
 
 }  // namespace
 
-void remember_stderr() { had_stderr = os.identify(STDERR_FILENO, &stderr_at_load) == 0; }
+CULPRIT_LOADING void remember_stderr() { had_stderr = os.identify(STDERR_FILENO, &stderr_at_load) == 0; }
 
 void write_stderr(const char* text, std::size_t bytes) {
   FileId now;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/driver/loaded_drivers.h"
 
@@ -49,7 +50,7 @@ bool is_driver_handle(const void* handle) {
   return any_driver([&](const LoadedDriver& driver) { return driver.module.load_bias == bias; });
 }
 
-bool cuda_is_loaded() {
+CULPRIT_LOADING bool cuda_is_loaded() {
   // By name: NVIDIA's libraries may lack what any_module() needs.
   return any_loaded_module([](const struct dl_phdr_info& info) {
     const char* path = info.dlpi_name != nullptr ? info.dlpi_name : "";

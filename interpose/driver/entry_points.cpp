@@ -4,6 +4,7 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
+#include "interpose/base/placement.h"
 #include "interpose/driver/driver.h"
 
 extern "C" {
@@ -24,7 +25,7 @@ static_assert(offsetof(LoadedDriver, addresses) == 0);
 
 void* of_interposers[kApiCount];   // other interposers' functions
 void* found_addresses[kApiCount];  // the next addresses, without stand-ins
-void* (*stand_in_for)(Api);
+CULPRIT_AT_LOAD void* (*stand_in_for)(Api);
 
 constexpr int kMostInterposers = 8;
 std::uint64_t interposers[kMostInterposers];  // where their modules begin
@@ -99,7 +100,7 @@ void set_next_address(Api api, void* address) {
   set_found_address(static_cast<int>(api), address);
 }
 
-void prepare_stand_ins(void* (*stand_in)(Api)) { stand_in_for = stand_in; }
+CULPRIT_LOADING void prepare_stand_ins(void* (*stand_in)(Api)) { stand_in_for = stand_in; }
 
 void* address_behind_stand_in(Api api) {
   void* address = __atomic_load_n(&found_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
@@ -107,7 +108,7 @@ void* address_behind_stand_in(Api api) {
   return found_addresses[static_cast<int>(api)];
 }
 
-void find_other_interposers() {
+CULPRIT_LOADING void find_other_interposers() {
   if (loaded_late()) return;  // we are last in lookup order
   // Runs at load, when only the program and its linked and preloaded libraries are mapped.
   bool past_us = false;

@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/spin_lock.h"
 #include "interpose/driver/entry_points.h"
 
@@ -13,7 +14,7 @@ namespace culprit {
 
 __thread CalledDriver called_driver;
 LoadedDriver* culprit_first_driver = nullptr;
-bool (*thread_calls_driver)() = nullptr;
+CULPRIT_AT_LOAD bool (*thread_calls_driver)() = nullptr;
 std::atomic<bool> several_lives;
 LoadedDriver loaded_drivers[kMostDrivers];
 

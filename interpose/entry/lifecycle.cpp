@@ -49,7 +49,7 @@
 namespace culprit {
 namespace {
 
-int loaded_pid;
+CULPRIT_AT_LOAD int loaded_pid;
 
 // Reads free and total memory and the default pool's sizes of each known device, in the calling thread's driver.
 void read_devices(Process& process) {
@@ -173,13 +173,13 @@ void at_the_very_quick_end() {
 
 // The environment of the start, which the loader passes to constructors; nullptr when other code calls us first, in a
 // library that was loaded late, and with musl.
-char* const* environment_at_load = nullptr;
-bool constructing = false;
+CULPRIT_AT_LOAD char* const* environment_at_load = nullptr;
+CULPRIT_AT_LOAD bool constructing = false;
 
 // In a signal handler that interrupted exit() or on_exit(), this would wait for their lock for ever. Then the
 // constructor does it.
-void watch_very_end() {
-  static std::atomic<bool> watched;
+CULPRIT_LOADING void watch_very_end() {
+  CULPRIT_AT_LOAD static std::atomic<bool> watched;
   if (!constructing && is_in_signal_handler()) return;
   // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
   if (watched.exchange(true)) return;
@@ -202,14 +202,14 @@ __attribute__((constructor)) void on_load(int count, char** arguments, char** en
 
 // Seen by `culprit attach` from outside.
 extern "C" __attribute__((visibility("default"))) std::uint64_t culprit_prepared;
-std::uint64_t culprit_prepared;
+CULPRIT_AT_LOAD std::uint64_t culprit_prepared;
 
 // Each step may be repeated: see Once.
-void culprit_do_preparation() {
+CULPRIT_LOADING void culprit_do_preparation() {
   using namespace culprit;
   // Only the necessary work: every process pays for each page that is touched here. Interposed functions of libc are
   // looked up when they are called.
-  static std::atomic<bool> answered;
+  CULPRIT_AT_LOAD static std::atomic<bool> answered;
   if (!answered.exchange(true)) answer_references();
   loaded_pid = static_cast<int>(getpid());
   remember_stderr();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/driver/fail_rules.h"
 #include "interpose/hooks/hooks.h"
@@ -93,6 +94,6 @@ void* stub_of(Api api) {
 
 }  // namespace
 
-void prepare_failures() { prepare_stand_ins(stub_of); }
+CULPRIT_LOADING void prepare_failures() { prepare_stand_ins(stub_of); }
 
 }  // namespace culprit

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/recorder/process.h"
@@ -16,7 +17,7 @@ namespace {
 
 using format::AuditState;
 
-void (*begin_it)() = nullptr;
+CULPRIT_AT_LOAD void (*begin_it)() = nullptr;
 Once asked;
 bool is_asked = false;
 std::atomic<int> audited_pid;  // 0 = the audit has not begun
@@ -32,7 +33,7 @@ AuditState state_of(int pid) {
 
 }  // namespace
 
-void prepare_audit(void (*begin)()) { begin_it = begin; }
+CULPRIT_LOADING void prepare_audit(void (*begin)()) { begin_it = begin; }
 
 bool is_audit_asked() {
   asked.run([] {

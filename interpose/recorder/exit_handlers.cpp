@@ -4,19 +4,20 @@
 
 #include <atomic>
 
+#include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/stacks/stack.h"
 
 namespace culprit {
 namespace {
 
-void (*exit_handler)(int status, void*);
-void (*quick_exit_handler)();
-std::atomic<bool> registered{false};
+CULPRIT_AT_LOAD void (*exit_handler)(int status, void*);
+CULPRIT_AT_LOAD void (*quick_exit_handler)();
+CULPRIT_AT_LOAD std::atomic<bool> registered{false};
 
 }  // namespace
 
-void prepare_exit_handlers(void (*at_exit)(int status, void*), void (*at_quick_exit)()) {
+CULPRIT_LOADING void prepare_exit_handlers(void (*at_exit)(int status, void*), void (*at_quick_exit)()) {
   exit_handler = at_exit;
   quick_exit_handler = at_quick_exit;
 }

@@ -10,6 +10,7 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/driver/driver.h"
@@ -230,7 +231,7 @@ void switch_recording(bool on) {
   store_release(&header->recording_state, on ? format::RecordingState::kOn : format::RecordingState::kOff);
 }
 
-void prepare_recording_switch() {
+CULPRIT_LOADING void prepare_recording_switch() {
   // Install no handler without the program's request.
   if (loaded_late() || !starts_by_signal(value_at_load("CULPRIT_START"))) return;
   wait_for_signal();

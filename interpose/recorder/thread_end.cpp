@@ -7,6 +7,7 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/known_threads.h"
@@ -17,9 +18,9 @@
 namespace culprit {
 namespace {
 
-pthread_key_t thread_end_key;
-bool thread_end_key_made = false;
-void (*note_end)(Process& process);
+CULPRIT_AT_LOAD pthread_key_t thread_end_key;
+CULPRIT_AT_LOAD bool thread_end_key_made = false;
+CULPRIT_AT_LOAD void (*note_end)(Process& process);
 __thread std::uint8_t rounds __attribute__((tls_model("initial-exec")));  // calls of thread_ends() so far
 
 void end_thread() {
@@ -63,7 +64,7 @@ void thread_ends(void*) {
 
 }  // namespace
 
-void prepare_thread_end(void (*note)(Process& process)) {
+CULPRIT_LOADING void prepare_thread_end(void (*note)(Process& process)) {
   note_end = note;
   if (thread_end_key_made) return;
   thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;

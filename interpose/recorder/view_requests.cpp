@@ -1,15 +1,16 @@
 #include "interpose/recorder/view_requests.h"
 
+#include "interpose/base/placement.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
 namespace {
 
-void (*serve_requests)(Process&, std::uint32_t);
+CULPRIT_AT_LOAD void (*serve_requests)(Process&, std::uint32_t);
 
 }  // namespace
 
-void prepare_view(void (*serve)(Process&, std::uint32_t)) { serve_requests = serve; }
+CULPRIT_LOADING void prepare_view(void (*serve)(Process&, std::uint32_t)) { serve_requests = serve; }
 
 void request_view(Process& process, std::uint32_t requests) {
   if (serve_requests != nullptr && process.options.python) serve_requests(process, requests);
