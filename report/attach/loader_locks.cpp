@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "report/attach/remote_symbols.h"
+#include "report/proc/loaded_library.h"
 
 namespace culprit::report {
 namespace {
@@ -20,6 +21,10 @@ std::uint32_t own_number(const TracedProcess& process, pid_t thread) {
 
 }  // namespace
 
+const MappedRange* find_loader(const std::vector<MappedRange>& mappings) {
+  return find_loaded(mappings, {"ld-linux", "ld-2."});
+}
+
 std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings) {
   std::vector<MappedRange> data;
   for (const MappedRange& range : mappings) {
@@ -30,8 +35,8 @@ std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings) {
 }
 
 std::optional<r_debug> loader_state(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
-  const RemoteModule loader = find_module(process, mappings, {"ld-linux", "ld-2."});
-  const std::uint64_t place = loader.path.empty() ? 0 : find_variable(loader, "_r_debug");
+  const MappedRange* loader = find_loader(mappings);
+  const std::uint64_t place = loader == nullptr ? 0 : RemoteSymbols(process, loader->begin).variable("_r_debug");
   r_debug state = {};
   if (place == 0 || !process.read_memory(place, &state, sizeof(state))) return std::nullopt;
   return state;

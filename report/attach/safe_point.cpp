@@ -1,8 +1,5 @@
 #include "report/attach/safe_point.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -18,7 +15,7 @@ namespace culprit::report {
 namespace {
 
 // libdwfl's callbacks have no argument for this, so only one finder may exist at a time.
-std::string current_root;
+const MappedElf* current_files = nullptr;
 
 constexpr int kMostFrames = 512;
 constexpr unsigned kStackPointer = 7;  // in the numbering of DWARF for x86-64
@@ -178,16 +175,9 @@ int SafePointFinder::find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr,
   return -1;  // not needed for unwinding, and possibly slow to find
 }
 
-int SafePointFinder::find_elf(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
-                              char** file_name, Elf** elf) {
-  if (name[0] != '/') return ::dwfl_linux_proc_find_elf(module, user_data, name, base, file_name, elf);
-  // A device that is mapped (/dev/nvidia0) is no library; opening one has effects, and may wait for ever.
-  const std::string path = current_root + name;
-  struct stat facts = {};
-  if (::stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return -1;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd >= 0) *file_name = ::strdup(path.c_str());
-  return fd;
+int SafePointFinder::find_elf(Dwfl_Module* module, void**, const char* name, Dwarf_Addr base, char** file_name,
+                              Elf** elf) {
+  return current_files->find(module, name, base, file_name, elf);
 }
 
 // Reads what look_at() needs, so that the thread that it looks at is stopped for a short time.
@@ -244,9 +234,9 @@ bool SafePointFinder::is_outdated(const TracedProcess& process) const {
   return is_broken_ || code_of(process) != code_;
 }
 
-SafePointFinder::SafePointFinder(const TracedProcess& process) : code_(code_of(process)) {
+SafePointFinder::SafePointFinder(const TracedProcess& process) : files_(process), code_(code_of(process)) {
   begin_stage("reading the program's libraries");
-  current_root = process.path_from_here("");
+  current_files = &files_;
   callbacks_.find_elf = find_elf;
   callbacks_.find_debuginfo = find_nothing;
   dwfl_ = ::dwfl_begin(&callbacks_);

@@ -26,6 +26,7 @@
 #include "report/attach/word_search.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
+#include "report/proc/loaded_library.h"
 
 namespace culprit::report {
 namespace {
@@ -188,14 +189,14 @@ class Session {
   // Where the library can be asked; while no thread is stopped, because it takes time.
   void find_functions() {
     function_ = attaches() && !undoing_ ? "culprit_attach_v5" : "culprit_detach_v5";
-    const RemoteModule mapped = find_module(process_, process_.mappings(), {"libculprit.so"});
-    RemoteModule file = library_on_disk(mapped);
-    if (mapped.path.empty()) file = {order_.library, order_.library, 0};
-    file.begin = 0;
-    function_offset_ = find_function(file, function_);
-    library_begin_ = mapped.begin;
-    if (mapped.begin == 0 || function_offset_ == 0) return;
-    const std::uint64_t place = mapped.begin + find_variable(file, "culprit_prepared");
+    const std::vector<MappedRange> mappings = process_.mappings();
+    const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
+    is_loaded_ = library != nullptr;
+    if (!is_loaded_) return;
+    const RemoteSymbols symbols(process_, library->begin);
+    function_at_ = symbols.function(function_);
+    if (function_at_ == 0 && !symbols.is_empty()) return;
+    const std::uint64_t place = symbols.variable("culprit_prepared");
     std::uint64_t prepared = 0;
     if (process_.read_memory(place, &prepared, sizeof(prepared)) && prepared == format::kPrepared) return;
     throw StillStarting("libculprit.so is loaded in " + process_.name() +
@@ -240,14 +241,14 @@ class Session {
       hijacked.keep_errno(value);
     }
     format::AttachRequest answer = order_.request;
-    if (library_begin_ == 0) {
+    if (!is_loaded_) {
       loaded_now_ = load(&hijacked, libc_, library_->path());
       if (!loaded_now_) answer.result = AttachResult::kLoading;
       begun_ = false;  // nothing was changed but that the library is there
     } else if (!interrupted()) {
       answer = ask(&hijacked, step, places);
     }
-    const bool is_restored = library_begin_ == 0 && !loaded_now_;
+    const bool is_restored = !is_loaded_ && !loaded_now_;
     if (!is_restored && !hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
     longest_stop_ =
         std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - chosen.stopped);
@@ -380,7 +381,7 @@ class Session {
   }
 
   format::AttachRequest ask(HijackedThread* hijacked, AttachStep step, const Places& places) {
-    if (function_offset_ == 0) {
+    if (function_at_ == 0) {
       hijacked->put_back();
       // A call that crashed in a constructor of the library; another thread than that one was stopped now.
       if (keeps_loader_lock()) throw left_lock_error();
@@ -395,18 +396,11 @@ class Session {
     request.waits = 1;
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     if (!places.empty()) hijacked->write(request.places, places.data(), places.size() * sizeof(places[0]));
-    check(*hijacked, hijacked->call_that_waits(library_begin_ + function_offset_, {hijacked->memory()}, deadline_,
+    check(*hijacked, hijacked->call_that_waits(function_at_, {hijacked->memory()}, deadline_,
                                                hijacked->memory() + offsetof(format::AttachRequest, finished)));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
-  }
-
-  // A copy in a container is removed after loading, so the symbols are read from the original.
-  RemoteModule library_on_disk(RemoteModule library) const {
-    if (::access(library.file.c_str(), R_OK) != 0 || library.file.find("/map_files/") != std::string::npos)
-      library.file = order_.library;
-    return library;
   }
 
   void check(const HijackedThread& hijacked, CallEnd end) const {
@@ -450,9 +444,9 @@ class Session {
   TargetLibc libc_;
   std::optional<LibraryForTarget> library_;  // when it is not loaded yet
   std::optional<LoadedList> libraries_;      // ... as they were then
-  std::uint64_t library_begin_ = 0;          // 0: not loaded yet
+  bool is_loaded_ = false;                   // libculprit.so
   std::string function_;
-  std::uint64_t function_offset_ = 0;  // in the library; 0 = it has no such function
+  std::uint64_t function_at_ = 0;  // 0: it has no such function
   bool undoing_ = false;
   int tries_to_hold_forks_ = 0;
   std::chrono::nanoseconds longest_stop_{0};
