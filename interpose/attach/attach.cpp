@@ -237,13 +237,6 @@ void from_outside(format::AttachRequest* request, Work work) {
   if (!ran) store_release(&request->result, format::AttachResult::kNoMemory);
 }
 
-// The thread does not come back from here, unless the command has ended: all else must be done.
-void wait_to_be_taken_out(format::AttachRequest* request) {
-  const bool by_command = request->waits != 0;
-  store_release(&request->finished, 1U);
-  for (std::uint32_t i = 0; by_command && i < format::kMostWaits; ++i) sleep_without_trace(format::kWaitUs);
-}
-
 }  // namespace
 
 void look_at_new_modules() {
@@ -254,12 +247,10 @@ void look_at_new_modules() {
 
 }  // namespace culprit
 
-CULPRIT_EXPORT void culprit_attach_v5(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_attach_v6(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::attach);
-  culprit::wait_to_be_taken_out(request);
 }
 
-CULPRIT_EXPORT void culprit_detach_v5(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_detach_v6(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::detach);
-  culprit::wait_to_be_taken_out(request);
 }

@@ -270,11 +270,6 @@ std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity) 
   return read_and_close(open_own_file(name, O_RDONLY), buffer, capacity);
 }
 
-void sleep_without_trace(std::uint32_t microseconds) {
-  struct timespec time = {0, static_cast<long>(microseconds) * 1000};
-  system_call(SYS_ppoll, nullptr, 0, &time, nullptr, 0);
-}
-
 namespace {
 
 FileId stderr_at_load;

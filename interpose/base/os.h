@@ -78,10 +78,6 @@ std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity
 int open_own_file(const char* name, int flags);
 std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity);
 
-// Sleeps in a call that leaves nothing in the thread for restart_syscall(2), as nanosleep and futex do when they are
-// interrupted.
-void sleep_without_trace(std::uint32_t microseconds);
-
 // Remembers which file descriptor 2 is. Called when the library is loaded.
 void remember_stderr();
 

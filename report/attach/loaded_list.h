@@ -1,6 +1,6 @@
 // The libraries of a process, as its loader lists them. Small pieces of memory tell what was loaded since the last
-// look, while a stopped thread waits; the same question to /proc/PID/maps takes milliseconds in a large program. It is the
-// list of the loader's first name space, which has the program itself; those of dlmopen() are not in it.
+// look, while a stopped thread waits; the same question to /proc/PID/maps takes milliseconds in a large program. It is
+// the list of the loader's first name space, which has the program itself; those of dlmopen() are not in it.
 #pragma once
 
 #include <link.h>

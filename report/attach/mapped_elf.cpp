@@ -24,7 +24,10 @@ int open_regular(const std::string& path) {
 }  // namespace
 
 MappedElf::MappedElf(const TracedProcess& process)
-    : process_(process), thread_(process.living_thread()), mappings_(process.mappings()) {}
+    : process_(process),
+      root_(process.path_from_here("")),
+      thread_(process.living_thread()),
+      mappings_(process.mappings()) {}
 
 // By its number, which some file systems tell in another way in /proc/PID/maps (overlay, btrfs), or by its beginning,
 // which nothing has changed in memory.
@@ -41,7 +44,7 @@ bool MappedElf::is_mapped_one(int file, const MappedRange& range) const {
 
 int MappedElf::open_file(const MappedRange& range, std::string* path) const {
   // The last path is that of a program that has changed its root: what it had loaded before is outside.
-  for (const std::string& each : {process_.path_from_here(range.path), process_.mapped_file(range), range.path}) {
+  for (const std::string& each : {root_ + range.path, process_.mapped_file(range), range.path}) {
     Descriptor file(open_regular(each));
     if (!file.is_open() || !is_mapped_one(file.get(), range)) continue;
     *path = each;
@@ -52,13 +55,16 @@ int MappedElf::open_file(const MappedRange& range, std::string* path) const {
 
 int MappedElf::find(Dwfl_Module* module, const char* name, Dwarf_Addr base, char** file_name, Elf** elf) const {
   if (name[0] != '/') return ::dwfl_linux_proc_find_elf(module, nullptr, name, base, file_name, elf);
-  const auto range = std::find_if(mappings_.begin(), mappings_.end(),
-                                  [&](const MappedRange& each) { return each.contains(base); });
-  if (range == mappings_.end() || range->inode == 0) return -1;
+  const auto range =
+      std::find_if(mappings_.begin(), mappings_.end(), [&](const MappedRange& each) { return each.contains(base); });
+  const auto end = std::find_if(
+      range, mappings_.end(), [&](const MappedRange& each) { return !each.path.empty() && each.path != range->path; });
+  // Shared memory and data files have no frames.
+  if (std::none_of(range, end, [](const MappedRange& each) { return each.executable; })) return -1;
   std::string path;
   const int file = open_file(*range, &path);
   if (file >= 0) *file_name = ::strdup(path.c_str());
-  if (file >= 0 || range->path.compare(0, 5, "/dev/") == 0) return file;
+  if (file >= 0) return file;
   // libdwfl reads the kernel's library from memory, by this name.
   const std::string from_memory = "[vdso: " + std::to_string(thread_) + "]";
   return ::dwfl_linux_proc_find_elf(module, nullptr, from_memory.c_str(), base, file_name, elf);

@@ -24,6 +24,7 @@ class MappedElf {
   bool is_mapped_one(int file, const MappedRange& range) const;
 
   const TracedProcess& process_;
+  const std::string root_;
   const pid_t thread_;
   const std::vector<MappedRange> mappings_;
 };

@@ -7,7 +7,7 @@
 namespace culprit::report {
 namespace {
 
-// What a process shows may be anything.
+// Limits, because the memory of another process may have any content.
 constexpr std::size_t kMostHeaders = 256;
 constexpr std::size_t kMostEntries = 1024;
 constexpr std::size_t kMostSymbols = std::size_t{1} << 20;
@@ -26,7 +26,8 @@ class Image {
       return false;
     std::vector<Elf64_Phdr> parts(header.e_phnum);
     if (!read_(begin_ + header.e_phoff, parts.data(), parts.size() * sizeof(parts[0]))) return false;
-    const auto first = std::find_if(parts.begin(), parts.end(), [](const auto& part) { return part.p_type == PT_LOAD; });
+    const auto first =
+        std::find_if(parts.begin(), parts.end(), [](const auto& part) { return part.p_type == PT_LOAD; });
     const auto dynamic =
         std::find_if(parts.begin(), parts.end(), [](const auto& part) { return part.p_type == PT_DYNAMIC; });
     if (first == parts.end() || dynamic == parts.end()) return false;
@@ -102,9 +103,9 @@ RemoteSymbols::RemoteSymbols(const ReadMemory& read, std::uint64_t begin) {
 }
 
 RemoteSymbols::RemoteSymbols(const TracedProcess& process, std::uint64_t begin)
-    : RemoteSymbols([&](std::uint64_t address, void* data,
-                        std::size_t size) { return process.read_memory(address, data, size); },
-                    begin) {}
+    : RemoteSymbols(
+          [&](std::uint64_t address, void* data, std::size_t size) { return process.read_memory(address, data, size); },
+          begin) {}
 
 std::uint64_t RemoteSymbols::find(const std::string& name, unsigned char type) const {
   for (const Elf64_Sym& symbol : symbols_) {

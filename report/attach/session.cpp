@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -52,9 +51,7 @@ class Session {
   format::AttachRequest run() try { return work(); } catch (const AttachError&) {
     // An exec ends the other threads some time before the new program is there.
     for (const Deadline end = after(kLongestExec);;) {
-      if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
-      if (!program_.empty() && program_mark(process_) != program_)
-        throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+      check_same_program();
       if (!thread_is_stopped_ || std::chrono::steady_clock::now() > end) break;
       waiter_.pause(milliseconds(5));
     }
@@ -69,6 +66,7 @@ class Session {
   format::AttachRequest work() {
     format::AttachRequest answer = step(AttachStep::kBegin, {});
     if (answer.result == AttachResult::kDone) finish(&answer);
+    if (left_memory_.size != 0 && !interrupted()) unmap_left_memory();
     facts_->longest_stop = std::max(longest_stop_, choice_.longest_stop());
     facts_->repeated_calls = choice_.repeated_calls();
     facts_->cut_calls = choice_.cut_calls();
@@ -188,7 +186,7 @@ class Session {
 
   // Where the library can be asked; while no thread is stopped, because it takes time.
   void find_functions() {
-    function_ = attaches() && !undoing_ ? "culprit_attach_v5" : "culprit_detach_v5";
+    function_ = attaches() && !undoing_ ? "culprit_attach_v6" : "culprit_detach_v6";
     const std::vector<MappedRange> mappings = process_.mappings();
     const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
     is_loaded_ = library != nullptr;
@@ -232,8 +230,10 @@ class Session {
     }
     begin_stage("having a thread make a call");
     HijackedThread hijacked(process_, chosen.thread, libc_.code, &waiter_);
+    hijacked.set_stopped(chosen.stopped);
     hijacked.set_stack_floor(chosen.stack_floor);
     hijacked.set_loader_data(libc_.loader_data);
+    hijacked.unmap_too(left_memory_);
     hijacked.map_memory(sizeof(format::AttachRequest) + 8192 + places.size() * sizeof(std::uint64_t), deadline_);
     std::uint64_t value = 0;
     if (libc_.error_place != 0) {
@@ -249,11 +249,26 @@ class Session {
       answer = ask(&hijacked, step, places);
     }
     const bool is_restored = !is_loaded_ && !loaded_now_;
-    if (!is_restored && !hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
-    longest_stop_ =
-        std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - chosen.stopped);
+    // The call has ended. A thread may end after it, or wait long for a processor.
+    if (!is_restored && !hijacked.put_back()) check_same_program();
+    left_memory_ = hijacked.left_memory();
+    longest_stop_ = std::max(longest_stop_, hijacked.longest_stop());
     facts_->interrupted = waiter_.interrupted();
     return answer;
+  }
+
+  // Not worth a message where it fails.
+  void unmap_left_memory() try {
+    deadline_ = after(order_.limit);
+    const ChosenThread chosen = stop_thread();
+    if (chosen.thread == 0) return;
+    HijackedThread hijacked(process_, chosen.thread, libc_.code, &waiter_);
+    hijacked.set_stack_floor(chosen.stack_floor);
+    hijacked.unmap_too(left_memory_);
+    hijacked.map_memory(0, deadline_);
+    hijacked.put_back();
+  } catch (const AttachError& error) {
+    log::debug(error.what());
   }
 
   // Looks at the program and stops a thread of it. Begins again when the program was replaced (exec) in between,
@@ -264,7 +279,7 @@ class Session {
       const auto begin = std::chrono::steady_clock::now();
       begin_stage("looking at the program");
       if (!begun_) program_ = program_mark(process_);
-      const auto replaced = [&] { return process_.is_alive() && program_mark(process_) != program_; };
+      const auto replaced = [&] { return process_.is_alive() && is_replaced(); };
       try {
         if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
         check_seccomp(process_);
@@ -298,8 +313,7 @@ class Session {
           return chosen;
         }
         HijackedThread::release(chosen.thread);
-        if (begun_)
-          throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+        if (begun_) throw replaced_error();
       } catch (const StillStarting&) {
         waiter_.pause(milliseconds(1));
         if ((begun_ && replaced()) || left_until(deadline_).count() == 0) throw;
@@ -314,6 +328,21 @@ class Session {
       if (waiter_.interrupted() != 0) return {};
       if (left_until(deadline_).count() == 0) throw replaced_all_the_time();
     }
+  }
+
+  // In the middle of an exec there is no mark.
+  bool is_replaced() const {
+    const std::string now = program_mark(process_);
+    return !now.empty() && now != program_;
+  }
+
+  AttachError replaced_error() const {
+    return AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+  }
+
+  void check_same_program() const {
+    if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+    if (!program_.empty() && is_replaced()) throw replaced_error();
   }
 
   // Whether the library was loaded since the last look, as the loader tells it.
@@ -368,7 +397,7 @@ class Session {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
     if (!hold_forks(hijacked, libc)) return false;
-    const CallEnd end = hijacked->call_loader(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait);
+    const CallEnd end = hijacked->call_without_stops(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait);
     if (end == CallEnd::kBlocked) return false;
     check(*hijacked, end);
     if (has_library()) return true;
@@ -393,11 +422,9 @@ class Session {
     request.unsearched_bytes = facts_->unsearched_bytes;
     request.places = hijacked->memory() + sizeof(request) + 8192;
     request.place_count = places.size();
-    request.waits = 1;
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     if (!places.empty()) hijacked->write(request.places, places.data(), places.size() * sizeof(places[0]));
-    check(*hijacked, hijacked->call_that_waits(function_at_, {hijacked->memory()}, deadline_,
-                                               hijacked->memory() + offsetof(format::AttachRequest, finished)));
+    check(*hijacked, hijacked->call_without_stops(function_at_, {hijacked->memory()}, deadline_, libc_.wait));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
@@ -408,9 +435,7 @@ class Session {
       case CallEnd::kReturned:
         return;
       case CallEnd::kGone:
-        throw AttachError(process_.name() + (process_.is_alive()
-                                                 ? " replaced itself by another program (exec) meanwhile: try again"
-                                                 : " ended meanwhile"));
+        throw AttachError("a thread of " + process_.name() + " ended in the middle of the injected call: try again");
       case CallEnd::kCrashed:
         throw AttachError(crashed(hijacked));
       case CallEnd::kBlocked:
@@ -450,6 +475,7 @@ class Session {
   bool undoing_ = false;
   int tries_to_hold_forks_ = 0;
   std::chrono::nanoseconds longest_stop_{0};
+  HijackedThread::Memory left_memory_;  // of a thread that ended after its call
   Deadline shown_;
   Deadline deadline_;    // of the present step
   std::string program_;  // the mark of the program that was looked at

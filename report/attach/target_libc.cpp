@@ -36,8 +36,8 @@ const MappedRange& libc_of_program(const TracedProcess& process, const std::vect
   if (all.size() == 1) return *all.front();
   const LoadedList list(process, mappings);
   for (const std::uint64_t section : list.sections()) {
-    const auto range = std::find_if(mappings.begin(), mappings.end(),
-                                    [&](const MappedRange& each) { return each.contains(section); });
+    const auto range =
+        std::find_if(mappings.begin(), mappings.end(), [&](const MappedRange& each) { return each.contains(section); });
     if (range == mappings.end()) continue;
     const auto next = std::find_if(all.begin(), all.end(), [&](const auto* each) { return each->begin > section; });
     if (next != all.begin() && (*std::prev(next))->path == range->path) return **std::prev(next);

@@ -4,6 +4,7 @@
 //   attach_neighbours alternate    a signal handler runs on a full alternate stack, which lies in its thread's stack
 //   attach_neighbours "in turn"    the main thread sleeps for 50 ms, where it may be stopped, and waits for 0.5 s in a
 //                                  call that a stop would interrupt
+//   attach_neighbours short        a thread ends 60 ms after it began, where it may be stopped, and starts another one
 //   attach_neighbours users        a thread changes its user all the time, and waits each time until all others have
 //   attach_neighbours vfork LIB    the main thread waits in vfork() for a child, while another one loads LIB
 //
@@ -170,6 +171,31 @@ void change_users() {
   expect(longest < 2, "seteuid waited for seconds");
 }
 
+void start_short();
+
+void* live_shortly(void*) {
+  const timespec time = {0, 60000000};
+  expect(nanosleep(&time, nullptr) == 0, "nanosleep");
+  if (!stop.load()) start_short();
+  --waiting;
+  return nullptr;
+}
+
+void start_short() {
+  ++waiting;
+  pthread_t thread;
+  expect(pthread_create(&thread, nullptr, live_shortly, nullptr) == 0, "pthread_create");
+  pthread_detach(thread);
+}
+
+void replace_threads() {
+  start_short();
+  ready();
+  wait_for_input();
+  stop = true;
+  while (waiting.load() != 0) usleep(1000);
+}
+
 // The child ends in the middle of an attach that finds no thread.
 void wait_for_vfork(char* library) {
   auto* end = static_cast<double*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -201,6 +227,11 @@ int main(int, char** arguments) {
   }
   if (strcmp(arguments[1], "users") == 0) {
     change_users();
+    puts("fine");
+    return 0;
+  }
+  if (strcmp(arguments[1], "short") == 0) {
+    replace_threads();
     puts("fine");
     return 0;
   }
