@@ -11,11 +11,11 @@
 
 namespace culprit::report {
 
-// The loader itself; null: it has none, or one of an unknown name.
-const MappedRange* find_loader(const std::vector<MappedRange>& mappings);
+// The first mapping of the loader, which may have any name; null: it has none.
+const MappedRange* find_loader(const TracedProcess& process, const std::vector<MappedRange>& mappings);
 
 // The loader's writable memory, which contains its locks.
-std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings);
+std::vector<MappedRange> loader_data(const TracedProcess& process, const std::vector<MappedRange>& mappings);
 
 // Whether the thread owns one of the locks. Also true when that cannot be known.
 bool owns_loader_lock(const TracedProcess& process, const std::vector<MappedRange>& data, pid_t thread);

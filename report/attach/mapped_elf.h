@@ -16,6 +16,9 @@ class MappedElf {
  public:
   explicit MappedElf(const TracedProcess& process);
 
+  // As they were when this object was made.
+  const std::vector<MappedRange>& mappings() const { return mappings_; }
+
   // As libdwfl's callback find_elf, for the module of this name at `base`.
   int find(Dwfl_Module* module, const char* name, Dwarf_Addr base, char** file_name, Elf** elf) const;
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "report/attach/loader_locks.h"
 #include "report/attach/stage.h"
 
 // Since elfutils 0.188.
@@ -160,9 +161,9 @@ std::string_view file_name(Dwfl_Module* module) {
 
 bool is_executable(std::string_view name) { return name.find(".so") == std::string_view::npos; }
 
-std::vector<std::uint64_t> code_of(const TracedProcess& process) {
+std::vector<std::uint64_t> code_in(const std::vector<MappedRange>& mappings) {
   std::vector<std::uint64_t> code;
-  for (const MappedRange& range : process.mappings()) {
+  for (const MappedRange& range : mappings) {
     if (range.executable && range.inode != 0) code.push_back(range.begin);
   }
   return code;
@@ -187,9 +188,15 @@ int SafePointFinder::prepare_module(Dwfl_Module* module, void**, const char*, Dw
   if (::dwfl_module_getelf(module, &bias) == nullptr) return DWARF_CB_OK;
   ::dwfl_module_eh_cfi(module, &bias);
   const std::string_view name = file_name(module);
-  if (!is_closed_module(name) && may_allocate(name, is_executable(name)))
-    static_cast<SafePointFinder*>(finder)->add_closed_functions(module);
+  auto* self = static_cast<SafePointFinder*>(finder);
+  if (!self->is_closed(module) && may_allocate(name, is_executable(name))) self->add_closed_functions(module);
   return DWARF_CB_OK;
+}
+
+bool SafePointFinder::is_closed(Dwfl_Module* module) const {
+  Dwarf_Addr begin = 0;
+  ::dwfl_module_info(module, nullptr, &begin, nullptr, nullptr, nullptr, nullptr, nullptr);
+  return (loader_ != 0 && begin == loader_) || is_closed_module(file_name(module));
 }
 
 void SafePointFinder::add_closed_functions(Dwfl_Module* module) {
@@ -231,11 +238,13 @@ const char* SafePointFinder::closed_function(std::uint64_t address) const {
 }
 
 bool SafePointFinder::is_outdated(const TracedProcess& process) const {
-  return is_broken_ || code_of(process) != code_;
+  return is_broken_ || code_in(process.mappings()) != code_;
 }
 
-SafePointFinder::SafePointFinder(const TracedProcess& process) : files_(process), code_(code_of(process)) {
+SafePointFinder::SafePointFinder(const TracedProcess& process) : files_(process), code_(code_in(files_.mappings())) {
   begin_stage("reading the program's libraries");
+  const MappedRange* loader = find_loader(process, files_.mappings());
+  if (loader != nullptr) loader_ = loader->begin;
   current_files = &files_;
   callbacks_.find_elf = find_elf;
   callbacks_.find_debuginfo = find_nothing;
@@ -274,7 +283,7 @@ int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
   Dwfl_Module* module = ::dwfl_addrmodule(walk->dwfl, address);
   if (module == nullptr) return DWARF_CB_OK;  // code generated at run time: continue with its caller
   const std::string_view name = file_name(module);
-  if (is_closed_module(name)) {
+  if (walk->finder->is_closed(module)) {
     walk->verdict = SafePoint::kUnsafe;
     walk->where = name;
     return DWARF_CB_ABORT;

@@ -282,6 +282,7 @@ class Session {
       const auto replaced = [&] { return process_.is_alive() && is_replaced(); };
       try {
         if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
+        check_not_frozen(process_);
         check_seccomp(process_);
         check_filters_are_alike(process_);
         if (!begun_) libc_ = look_at_libc(process_);

@@ -70,7 +70,7 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   if (result.open_library == 0 || result.code.system_call == 0 || result.code.signal_return == 0)
     throw AttachError("the libc of " + process.name() + " (" + libc.path +
                       ") is unknown to culprit: start the program with culprit run");
-  result.loader_data = loader_data(mappings);
+  result.loader_data = loader_data(process, mappings);
   return result;
 }
 

@@ -5,6 +5,8 @@
 //   attach_neighbours "in turn"    the main thread sleeps for 50 ms, where it may be stopped, and waits for 0.5 s in a
 //                                  call that a stop would interrupt
 //   attach_neighbours short        a thread ends 60 ms after it began, where it may be stopped, and starts another one
+//   attach_neighbours user         a thread has another user than the others, by a system call of its own
+//   attach_neighbours jail FOLDER  the folder is the program's root, and has no /proc
 //   attach_neighbours users        a thread changes its user all the time, and waits each time until all others have
 //   attach_neighbours vfork LIB    the main thread waits in vfork() for a child, while another one loads LIB
 //
@@ -17,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -171,6 +174,29 @@ void change_users() {
   expect(longest < 2, "seteuid waited for seconds");
 }
 
+void* sleep_to_end(void*) {
+  wait_for_end();
+  return nullptr;
+}
+
+void* change_own_user(void*) {
+  expect(syscall(SYS_setresuid, -1, 65534, -1) == 0, "setresuid");
+  return sleep_to_end(nullptr);
+}
+
+// The main thread cannot be borrowed, and the one with another user would be the next.
+void change_user_of_one() {
+  pthread_t threads[2];
+  expect(pthread_create(&threads[0], nullptr, change_own_user, nullptr) == 0, "pthread_create");
+  while (waiting.load() != 1) usleep(1000);
+  expect(pthread_create(&threads[1], nullptr, sleep_to_end, nullptr) == 0, "pthread_create");
+  while (waiting.load() != 2) usleep(1000);
+  ready();
+  wait_for_input();
+  stop = true;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+}
+
 void start_short();
 
 void* live_shortly(void*) {
@@ -227,6 +253,19 @@ int main(int, char** arguments) {
   }
   if (strcmp(arguments[1], "users") == 0) {
     change_users();
+    puts("fine");
+    return 0;
+  }
+  if (strcmp(arguments[1], "user") == 0) {
+    change_user_of_one();
+    puts("fine");
+    return 0;
+  }
+  if (strcmp(arguments[1], "jail") == 0) {
+    expect(chroot(arguments[2]) == 0 && chdir("/") == 0, "chroot");
+    ready();
+    for (char byte; read(STDIN_FILENO, &byte, 1) > 0;) {
+    }
     puts("fine");
     return 0;
   }
