@@ -1,4 +1,4 @@
-// What the control groups of a process say about it.
+// Facts from the cgroups of a process: whether its memory is full, and whether it is frozen.
 #pragma once
 
 #include <cstdint>

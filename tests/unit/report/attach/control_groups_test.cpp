@@ -1,4 +1,4 @@
-// What the cgroups of a process tell, from a fake tree.
+// Facts from the cgroups of a process, in a fake tree.
 #include "report/attach/control_groups.h"
 
 #include <filesystem>

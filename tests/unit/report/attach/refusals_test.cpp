@@ -57,7 +57,7 @@ struct Machine : FakeMachine {
 
 }  // namespace
 
-// Of io_uring, for example: the system lets nobody trace them.
+// Of io_uring, for example. The system forbids tracing them.
 TEST_CASE("threads that the kernel has made for a process are not its own", "[attach]") {
   Machine machine;
   const auto stat = [](const std::string& number, const std::string& flags) {
