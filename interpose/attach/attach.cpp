@@ -85,6 +85,7 @@ bool uses_cupti(const format::AttachRequest& request) { return request.backend =
 format::AttachResult begin_redirecting(format::AttachRequest* request) {
   if (!words->replace_slots()) return format::AttachResult::kNoMemory;
   request->slots = words->changed_slots();
+  request->refused_slots = words->refused_slots();
   request->search = reinterpret_cast<std::uint64_t>(AddressWords::search_for(true));
   return format::AttachResult::kDone;
 }

@@ -54,6 +54,8 @@ struct OsCalls {
   // Copies this process's own memory up to the first unreadable byte, without raising a signal. Returns the number of
   // bytes, which may be fewer, or -errno: -EFAULT when the first byte is unreadable.
   std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
+  // Writes a word into this process's own memory, also where it is read-only and sealed. Returns 0 or -errno.
+  int (*write_own_word)(std::uint64_t address, std::uint64_t word);
   // membarrier(2) without flags. Returns 0 or -errno. See meet_other_threads().
   int (*membarrier)(int command);
   // futex(2): FUTEX_WAIT or FUTEX_WAKE, or the same with _PRIVATE. Keeps errno. A wait ends after `microseconds` at the

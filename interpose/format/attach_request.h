@@ -73,10 +73,11 @@ struct AttachRequest {
   // The answer.
   AttachResult result;  // stored last
   std::int32_t error;
-  std::uint32_t words;   // addresses replaced by this step in writable memory ...
-  std::uint32_t slots;   // ... and in slots that the loader fills
-  std::uint64_t search;  // address of an AddressSearch; 0: there is nothing to look for
-  char dump[4096];       // path of the dump
+  std::uint32_t words;          // addresses replaced by this step in writable memory ...
+  std::uint32_t slots;          // ... and in slots that the loader fills
+  std::uint64_t search;         // address of an AddressSearch; 0: there is nothing to look for
+  std::uint64_t refused_slots;  // that could not be replaced
+  char dump[4096];              // path of the dump
 };
 static_assert(offsetof(AttachRequest, out) == 40);
 static_assert(sizeof(AttachRequest) % 8 == 0);
