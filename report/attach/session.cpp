@@ -279,7 +279,8 @@ class Session {
       const auto begin = std::chrono::steady_clock::now();
       begin_stage("looking at the program");
       if (!begun_) program_ = program_mark(process_);
-      const auto replaced = [&] { return process_.is_alive() && is_replaced(); };
+      // Also in the middle of an exec, when there is no mark.
+      const auto replaced = [&] { return process_.is_alive() && program_mark(process_) != program_; };
       try {
         if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
         check_not_frozen(process_);
@@ -331,19 +332,14 @@ class Session {
     }
   }
 
-  // In the middle of an exec there is no mark.
-  bool is_replaced() const {
-    const std::string now = program_mark(process_);
-    return !now.empty() && now != program_;
-  }
-
   AttachError replaced_error() const {
     return AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
   }
 
   void check_same_program() const {
     if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
-    if (!program_.empty() && is_replaced()) throw replaced_error();
+    const std::string now = program_mark(process_);
+    if (!program_.empty() && !now.empty() && now != program_) throw replaced_error();
   }
 
   // Whether the library was loaded since the last look, as the loader tells it.
@@ -405,7 +401,9 @@ class Session {
     std::uint64_t message = 0;
     if (libc.last_error != 0 && !hijacked->has_resumed())
       check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
-    const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
+    std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
+    if (why.find("Permission denied") != std::string::npos)
+      why += " (its user may not read that file, or a sandbox forbids it: Landlock, AppArmor, SELinux)";
     hijacked->put_back();
     throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
   }

@@ -123,6 +123,8 @@ void TracedProcess::check_attachable() const {
   if (stat.kernel_thread) throw AttachError(name() + " is a thread of the kernel: nothing can be loaded into it");
   if (stat.state == 'T')
     throw AttachError(name() + " is stopped: continue it first (kill -CONT " + std::to_string(pid_) + ")");
+  if (folder_.status("CoreDumping") == "1")
+    throw AttachError(name() + " has crashed, and the system is writing its core file");
   const std::string traced = tracer();
   if (!traced.empty()) throw AttachError(traced);
   const std::string uid = first_word(folder_.status("Uid"));

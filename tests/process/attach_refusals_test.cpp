@@ -146,6 +146,21 @@ TEST_CASE("a program without /proc in its root is left alone", "[attach]") {
                        [](pid_t pid) { check_refused(pid, "has no /proc in its root (chroot), which "); }));
 }
 
+TEST_CASE("a library that the program may not read is not loaded, and the message says why", "[attach]") {
+  if (!may_trace() || getuid() != 0) return;
+  const TemporaryFolder folder;
+  const std::string library = folder.file("libculprit.so");
+  fs::copy_file(library_path(), library);
+  fs::permissions(folder.path(), fs::perms::owner_all);
+  check_fine(run_alone("attach_neighbours", {"nobody"}, [&](pid_t pid) {
+    const Finished attached = run_culprit({"attach", std::to_string(pid)}, {{"CULPRIT_LIBRARY", library}});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 3);
+    CHECK(has(attached.err, "Permission denied (its user may not read that file, or a sandbox forbids it:"));
+    check_runs_alone(pid);
+  }));
+}
+
 // The dump would be made by that user.
 TEST_CASE("a thread that has another user than the program is not borrowed", "[attach]") {
   if (!may_trace() || getuid() != 0) return;

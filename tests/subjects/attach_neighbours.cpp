@@ -7,6 +7,7 @@
 //   attach_neighbours short        a thread ends 60 ms after it began, where it may be stopped, and starts another one
 //   attach_neighbours user         a thread has another user than the others, by a system call of its own
 //   attach_neighbours jail FOLDER  the folder is the program's root, and has no /proc
+//   attach_neighbours nobody       the program has another user than at its start
 //   attach_neighbours users        a thread changes its user all the time, and waits each time until all others have
 //   attach_neighbours vfork LIB    the main thread waits in vfork() for a child, while another one loads LIB
 //
@@ -261,8 +262,11 @@ int main(int, char** arguments) {
     puts("fine");
     return 0;
   }
-  if (strcmp(arguments[1], "jail") == 0) {
-    expect(chroot(arguments[2]) == 0 && chdir("/") == 0, "chroot");
+  if (strcmp(arguments[1], "jail") == 0 || strcmp(arguments[1], "nobody") == 0) {
+    if (strcmp(arguments[1], "jail") == 0)
+      expect(chroot(arguments[2]) == 0 && chdir("/") == 0, "chroot");
+    else
+      expect(setresuid(65534, 65534, 65534) == 0, "setresuid");
     ready();
     for (char byte; read(STDIN_FILENO, &byte, 1) > 0;) {
     }

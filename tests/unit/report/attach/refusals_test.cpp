@@ -88,6 +88,8 @@ TEST_CASE("a process that cannot be attached to is named before any attempt", "[
   CHECK(has(with([](FakeProcess* process) { process->state = 'T'; }), "a?b?[31m [500] is stopped"));
   CHECK(with([](FakeProcess* process) { process->flags = 0x40; }).empty());
 
+  machine.write_in(500, "status", status_of("0", kNone) + "CoreDumping:\t1\n");
+  CHECK(has(machine.checked(), "has crashed, and the system is writing its core file"));
   machine.write_in(500, "status", status_of("0", kNone) + "TracerPid:\t1\n");
   machine.write_in(1, "comm", "gdb\n");
   CHECK(has(machine.checked(), "is traced by gdb, process 1: a debugger or strace"));
