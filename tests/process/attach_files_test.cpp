@@ -126,6 +126,27 @@ TEST_CASE("a program whose libraries were replaced since its start is attached",
   }
 }
 
+// The thread that is borrowed for dlopen() waits for the loader's lock.
+TEST_CASE("a loader of any name is known", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  for (const fs::path& library : libraries_of(subject_path("attach_libc"))) {
+    if (library.filename().string().rfind("ld-", 0) == 0) fs::copy_file(library, folder.path() / "own_loader.so");
+  }
+  RunOptions options;
+  options.preload = false;
+  options.working_directory = folder.path();
+  options.when_ready = [](pid_t pid) {
+    const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 3);
+    CHECK(has(attached.err, "is loading a library"));
+    check_runs_alone(pid);
+  };
+  const std::string library = subject_path("attach_slow_library.so").string();
+  check_fine(run_preloaded("attach_own_loader", {"other", library}, options));
+}
+
 // Its stack can be read, and names fork(), whose locks would be taken again.
 TEST_CASE("a thread inside a libc that was replaced since its start is not borrowed", "[attach]") {
   if (!may_trace() || on_gpu()) return;
