@@ -152,7 +152,7 @@ TEST_CASE("a library that the program may not read is not loaded, and the messag
   const std::string library = folder.file("libculprit.so");
   fs::copy_file(library_path(), library);
   fs::permissions(folder.path(), fs::perms::owner_all);
-  check_fine(run_alone("attach_neighbours", {"nobody"}, [&](pid_t pid) {
+  check_fine(run_alone("attach_neighbours", {"unprivileged"}, [&](pid_t pid) {
     const Finished attached = run_culprit({"attach", std::to_string(pid)}, {{"CULPRIT_LIBRARY", library}});
     INFO(attached.err);
     CHECK(attached.exit_code == 3);

@@ -7,7 +7,7 @@
 //   attach_neighbours short        a thread ends 60 ms after it began, where it may be stopped, and starts another one
 //   attach_neighbours user         a thread has another user than the others, by a system call of its own
 //   attach_neighbours jail FOLDER  the folder is the program's root, and has no /proc
-//   attach_neighbours nobody       the program has another user than at its start
+//   attach_neighbours unprivileged the program has given up its rights since its start
 //   attach_neighbours users        a thread changes its user all the time, and waits each time until all others have
 //   attach_neighbours vfork LIB    the main thread waits in vfork() for a child, while another one loads LIB
 //
@@ -262,7 +262,7 @@ int main(int, char** arguments) {
     puts("fine");
     return 0;
   }
-  if (strcmp(arguments[1], "jail") == 0 || strcmp(arguments[1], "nobody") == 0) {
+  if (strcmp(arguments[1], "jail") == 0 || strcmp(arguments[1], "unprivileged") == 0) {
     if (strcmp(arguments[1], "jail") == 0)
       expect(chroot(arguments[2]) == 0 && chdir("/") == 0, "chroot");
     else
