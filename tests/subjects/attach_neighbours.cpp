@@ -185,19 +185,6 @@ void* change_own_user(void*) {
   return sleep_to_end(nullptr);
 }
 
-// The main thread cannot be borrowed, and the one with another user would be the next.
-void change_user_of_one() {
-  pthread_t threads[2];
-  expect(pthread_create(&threads[0], nullptr, change_own_user, nullptr) == 0, "pthread_create");
-  while (waiting.load() != 1) usleep(1000);
-  expect(pthread_create(&threads[1], nullptr, sleep_to_end, nullptr) == 0, "pthread_create");
-  while (waiting.load() != 2) usleep(1000);
-  ready();
-  wait_for_input();
-  stop = true;
-  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
-}
-
 void start_short();
 
 void* live_shortly(void*) {
@@ -242,65 +229,76 @@ void wait_for_vfork(char* library) {
   pthread_join(thread, nullptr);
 }
 
+void wait_jailed(char* folder) {
+  expect(chroot(folder) == 0 && chdir("/") == 0, "chroot");
+  ready();
+  wait_for_input();
+}
+
+void wait_unprivileged() {
+  expect(setresuid(65534, 65534, 65534) == 0, "setresuid");
+  ready();
+  for (char byte; read(STDIN_FILENO, &byte, 1) > 0;) {
+  }
+}
+
+// The main thread cannot be borrowed meanwhile.
+void wait_for_two(pthread_t first, pthread_t second) {
+  while (waiting.load() != 2) usleep(1000);
+  ready();
+  wait_for_input();
+  stop = true;
+  pthread_join(first, nullptr);
+  pthread_join(second, nullptr);
+}
+
+void lay_stacks_in_one_mapping() {
+  char* memory = static_cast<char*>(
+      mmap(nullptr, 2 * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  const pthread_t upper = start(wait_nearly_full, memory + kStack);
+  while (waiting.load() != 1) usleep(1000);
+  wait_for_two(upper, start(wait_with_pattern, memory));
+}
+
+pthread_t begin(void* (*work)(void*)) {
+  pthread_t thread;
+  expect(pthread_create(&thread, nullptr, work, nullptr) == 0, "pthread_create");
+  return thread;
+}
+
+// `first` runs before `second` is made, so that its number is lower, and an attach looks at it first.
+void start_in_turn(void* (*first)(void*), void* (*second)(void*)) {
+  const pthread_t thread = begin(first);
+  while (waiting.load() != 1) usleep(1000);
+  wait_for_two(thread, begin(second));
+}
+
+struct Kind {
+  const char* name;
+  void (*run)(char** more);
+};
+const Kind kKinds[] = {
+    {"stacks", [](char**) { lay_stacks_in_one_mapping(); }},
+    {"alternate", [](char**) { start_in_turn(in_handler, wait_with_pattern); }},
+    {"in turn", [](char**) { wait_in_turn(); }},
+    {"short", [](char**) { replace_threads(); }},
+    {"user", [](char**) { start_in_turn(change_own_user, sleep_to_end); }},
+    {"jail", [](char** more) { wait_jailed(more[0]); }},
+    {"unprivileged", [](char**) { wait_unprivileged(); }},
+    {"users", [](char**) { change_users(); }},
+    {"vfork", [](char** more) { wait_for_vfork(more[0]); }},
+};
+
 }  // namespace
 
 int main(int, char** arguments) {
   const timespec moment = {0, 1};
   nanosleep(&moment, nullptr);  // the loader's first look for it needs more stack than the threads leave
-  if (strcmp(arguments[1], "vfork") == 0) {
-    wait_for_vfork(arguments[2]);
+  for (const Kind& kind : kKinds) {
+    if (strcmp(arguments[1], kind.name) != 0) continue;
+    kind.run(arguments + 2);
     puts("fine");
     return 0;
   }
-  if (strcmp(arguments[1], "users") == 0) {
-    change_users();
-    puts("fine");
-    return 0;
-  }
-  if (strcmp(arguments[1], "user") == 0) {
-    change_user_of_one();
-    puts("fine");
-    return 0;
-  }
-  if (strcmp(arguments[1], "jail") == 0 || strcmp(arguments[1], "unprivileged") == 0) {
-    if (strcmp(arguments[1], "jail") == 0)
-      expect(chroot(arguments[2]) == 0 && chdir("/") == 0, "chroot");
-    else
-      expect(setresuid(65534, 65534, 65534) == 0, "setresuid");
-    ready();
-    for (char byte; read(STDIN_FILENO, &byte, 1) > 0;) {
-    }
-    puts("fine");
-    return 0;
-  }
-  if (strcmp(arguments[1], "short") == 0) {
-    replace_threads();
-    puts("fine");
-    return 0;
-  }
-  if (strcmp(arguments[1], "in turn") == 0) {
-    wait_in_turn();
-    puts("fine");
-    return 0;
-  }
-  pthread_t threads[2];
-  int count = 0;
-  if (strcmp(arguments[1], "stacks") == 0) {
-    char* memory = static_cast<char*>(
-        mmap(nullptr, 2 * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    threads[count++] = start(wait_nearly_full, memory + kStack);
-    while (waiting.load() != 1) usleep(1000);
-    threads[count++] = start(wait_with_pattern, memory);
-  } else {
-    expect(pthread_create(&threads[count++], nullptr, in_handler, nullptr) == 0, "pthread_create");
-    while (waiting.load() != 1) usleep(1000);
-    expect(pthread_create(&threads[count++], nullptr, wait_with_pattern, nullptr) == 0, "pthread_create");
-  }
-  while (waiting.load() != 2) usleep(1000);
-  ready();
-  wait_for_input();
-  stop = true;
-  for (int i = 0; i < count; ++i) pthread_join(threads[i], nullptr);
-  puts("fine");
-  return 0;
+  return 2;
 }
