@@ -198,6 +198,18 @@ std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64
   return system_call(SYS_process_vm_readv, system_call(SYS_gettid), &local, 1, &remote, 1, 0);
 }
 
+// The file reaches private memory that nothing in the process may write, as a debugger does. Some kernels forbid that
+// (proc_mem.force_override).
+int system_write_own_word(std::uint64_t address, std::uint64_t word) {
+  if (calls_restricted_now()) return -EPERM;
+  const int fd = open_own_file("mem", O_WRONLY);
+  if (fd < 0) return fd;
+  const long wrote = system_call(SYS_pwrite64, fd, &word, sizeof(word), address);
+  system_close(fd);
+  if (wrote < 0) return static_cast<int>(wrote);
+  return wrote == static_cast<long>(sizeof(word)) ? 0 : -EIO;
+}
+
 int system_membarrier(int command) {
   return calls_restricted_now() ? -EPERM : static_cast<int>(system_call(SYS_membarrier, command, 0, 0));
 }
@@ -228,11 +240,11 @@ CULPRIT_LOADING void system_restore_signals(std::uint64_t mask) { set_signal_mas
 }  // namespace
 
 OsCalls os = {
-    system_open,          system_close,           system_identify,        system_identify_path, system_duplicate_from,
-    system_reserve,       system_resize,          system_make_folder,     system_limit,         system_exchange_limit,
-    system_map,           system_unmap,           system_protect,         system_remap,         system_unlock,
-    system_advise,        system_read_at,         system_read_own_memory, system_membarrier,    system_futex,
-    system_block_signals, system_restore_signals,
+    system_open,    system_close,         system_identify,        system_identify_path,  system_duplicate_from,
+    system_reserve, system_resize,        system_make_folder,     system_limit,          system_exchange_limit,
+    system_map,     system_unmap,         system_protect,         system_remap,          system_unlock,
+    system_advise,  system_read_at,       system_read_own_memory, system_write_own_word, system_membarrier,
+    system_futex,   system_block_signals, system_restore_signals,
 };
 
 namespace {
@@ -269,11 +281,6 @@ int open_own_file(const char* name, int flags) {
 
 std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity) {
   return read_and_close(open_own_file(name, O_RDONLY), buffer, capacity);
-}
-
-void sleep_without_trace(std::uint32_t microseconds) {
-  struct timespec time = {0, static_cast<long>(microseconds) * 1000};
-  system_call(SYS_ppoll, nullptr, 0, &time, nullptr, 0);
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// The room in the memory cgroups of a process, from a fake tree.
-#include "report/attach/target_limits.h"
+// Facts from the cgroups of a process, in a fake tree.
+#include "report/attach/control_groups.h"
 
 #include <filesystem>
 #include <fstream>
@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/support/temporary_folder.h"
 
+using culprit::report::frozen_control_group;
 using culprit::report::full_control_group;
 
 namespace {
@@ -51,4 +52,19 @@ TEST_CASE("a memory cgroup of the first version at its limit is found", "[attach
   CHECK(full_control_group(membership, groups.root(), kNeeded) == "/job");
   groups.write("memory/job/memory.limit_in_bytes", "9223372036854771712\n");
   CHECK(full_control_group(membership, groups.root(), kNeeded).empty());
+}
+
+TEST_CASE("a process of a container that was paused is found", "[attach]") {
+  const Groups groups;
+  const std::string membership = "6:freezer:/docker/1\n0::/docker/1\n";
+  CHECK(frozen_control_group(membership, groups.root()).empty());
+  groups.write("docker/1/cgroup.events", "populated 1\nfrozen 0\n");
+  groups.write("freezer/docker/1/freezer.state", "THAWED\n");
+  CHECK(frozen_control_group(membership, groups.root()).empty());
+  groups.write("freezer/docker/1/freezer.state", "FROZEN\n");
+  CHECK(frozen_control_group(membership, groups.root()) == "/docker/1");
+  groups.write("docker/1/cgroup.events", "populated 1\nfrozen 1\n");
+  CHECK(frozen_control_group("0::/docker/1\n", groups.root()) == "/docker/1");
+  groups.write("unified/docker/2/cgroup.events", "populated 1\nfrozen 1\n");
+  CHECK(frozen_control_group("0::/docker/2\n", groups.root()) == "/docker/2");
 }
