@@ -22,6 +22,9 @@
 #include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording_switch.h"
+#include "interpose/recorder/start.h"
+#include "interpose/recorder/view_requests.h"
 
 namespace culprit {
 namespace {

@@ -15,6 +15,7 @@
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 #include "interpose/recorder/variables.h"
 
 namespace culprit {

@@ -22,7 +22,9 @@
 #include "interpose/owners/cxx_types.h"
 #include "interpose/owners/function_tables.h"
 #include "interpose/recorder/current_stack.h"
+#include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 
 // The notes, called by the stubs with the caller's first two arguments and the stub's frame (saved rbp, return
 // address). Each returns the address to jump to.

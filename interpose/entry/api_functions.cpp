@@ -4,6 +4,7 @@
 
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/placement.h"
+#include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/marks.h"
 #include "interpose/recorder/process.h"

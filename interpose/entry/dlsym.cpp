@@ -26,6 +26,7 @@
 #include "interpose/hooks/runtime_frees.h"
 #include "interpose/recorder/driver_lives.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording_switch.h"
 
 extern "C" {
 

@@ -34,13 +34,23 @@
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
 #include "interpose/recorder/audit_state.h"
+#include "interpose/recorder/control_state.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/driver_lives.h"
+#include "interpose/recorder/ended_thread.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/exit_handlers.h"
+#include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/known_threads.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/log.h"
+#include "interpose/recorder/metering_state.h"
+#include "interpose/recorder/pool_places.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
+#include "interpose/recorder/recording_switch.h"
+#include "interpose/recorder/rooms_above.h"
+#include "interpose/recorder/start.h"
 #include "interpose/recorder/thread_end.h"
 #include "interpose/recorder/variables.h"
 #include "interpose/stacks/stack.h"
@@ -64,7 +74,7 @@ void read_devices(Process& process) {
       device->exit = reading;
       if (device->peak.total_bytes == 0 || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
     }
-    process.meter.take_balance(process, index, format::Moment::kExit);
+    meter_of(process).take_balance(process, index, format::Moment::kExit);
     CUmemoryPool pool = nullptr;
     if (driver().cuDeviceGetDefaultMemPool(&pool, ordinal) == CUDA_SUCCESS && pool != nullptr) {
       cuuint64_t reserved = 0, used = 0;
@@ -134,7 +144,9 @@ void finish_here(Process& process, int status, bool interrupted) {
   header->exit_status = exit_code_of(status);
   header->end_time_ns = now_ns(process);
   store_release(&header->process_state, format::ProcessState::kExited);
-  if (!interrupted) log_summary(process);
+  if (interrupted) return;
+  if (process.dump.check_truncated()) warn_if_stopped(process);
+  log_summary(process.dump, process.tables, process.options);
 }
 
 // Marks the dump as exited and prints the summary, once, however the process ends.
@@ -175,6 +187,23 @@ void at_the_very_quick_end() {
 // library that was loaded late, and with musl.
 char* const* environment_at_load = nullptr;
 bool constructing = false;
+
+// What the rooms of the recorder are told about the rooms above them. The fields are stored one by one: a repeated
+// preparation must not clear what another thread already calls.
+void fill_rooms_above() {
+  rooms_above.state_bytes = sizeof(EventsState);
+  rooms_above.wants_recording = recording_wanted;
+  rooms_above.start = start_recording;
+  rooms_above.end_thread = end_thread;
+  rooms_above.note_thread_end = note_thread_end;
+  rooms_above.picture_peak = [](Process& process, std::uint8_t device, std::uint64_t live, bool at_exit) {
+    pictures_of(process).take_at_peak(process, device, live, at_exit);
+  };
+  rooms_above.serve_view = serve_view_requests;
+  rooms_above.begin_audit = start_audit;
+  rooms_above.at_exit = begin_exit;
+  rooms_above.at_quick_exit = begin_quick_exit;
+}
 
 // In a signal handler that interrupted exit() or on_exit(), this would wait for their lock for ever. Then the
 // constructor does it.
@@ -219,12 +248,10 @@ void culprit_do_preparation() {
   prepare_cxx_runtime();
   find_other_interposers();
   prepare_failures();
+  fill_rooms_above();
   prepare_recording_switch();
-  prepare_thread_end(note_thread_end);
+  prepare_thread_end();
   thread_calls_driver = [] { return thread_state.outermost_hook != nullptr; };
-  prepare_exit_handlers(begin_exit, begin_quick_exit);
-  prepare_view(serve_view_requests);
-  prepare_audit(start_audit);
   watch_very_end();
   store_release(&culprit_prepared, format::kPrepared);
 }

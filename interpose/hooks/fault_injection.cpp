@@ -8,7 +8,7 @@
 #include "interpose/driver/fail_rules.h"
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 #include "interpose/recorder/variables.h"
 
 namespace culprit {

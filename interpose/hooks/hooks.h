@@ -17,6 +17,7 @@
 #include "interpose/recorder/executables.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/metered_calls.h"
+#include "interpose/recorder/pool_places.h"
 #include "interpose/recorder/sharing.h"
 #include "interpose/recorder/thread_state.h"
 

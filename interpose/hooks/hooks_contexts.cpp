@@ -2,7 +2,9 @@
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/driver_lives.h"
+#include "interpose/recorder/events.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 #include "interpose/recorder/start.h"
 #include "interpose/recorder/view_requests.h"
 
@@ -81,7 +83,7 @@ CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
     note_driver_initialized();
     // The dump begins here. PyTorch calls this before it runs what was queued for its initialization.
     record_on_own_stack([](Process& process) {
-      if (!process.view.complete.load(std::memory_order_relaxed)) request_view(process, kViewLoad);
+      if (!view_of(process).complete.load(std::memory_order_relaxed)) request_view(process, kViewLoad);
     });
     begin_audit();
   }

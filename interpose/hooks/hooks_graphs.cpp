@@ -2,8 +2,12 @@
 //
 // recorder/graph_memory.h follows the memory of graphs.
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/events.h"
+#include "interpose/recorder/graph_launches.h"
 #include "interpose/recorder/graph_memory.h"
+#include "interpose/recorder/pool_places.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 namespace {
@@ -34,7 +38,7 @@ __attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
 inline int device_of_pool(CUmemoryPool pool, CUdeviceptr memory) {
   Process* process = process_if_recording();
   if (process == nullptr) return PoolPlaces::kUnknown;
-  const int device = process->pool_places.of(pool);
+  const int device = pool_places_of(*process).of(pool);
   return CULPRIT_LIKELY(device != PoolPlaces::kUnknown) ? device : ask_pool_device(pool, memory);
 }
 

@@ -1,6 +1,8 @@
 // User objects: counted references, some of which a graph may take over.
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/events.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 namespace {

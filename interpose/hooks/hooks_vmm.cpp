@@ -5,7 +5,10 @@
 // counted once, where it was created; a mapping and a reservation are 0 bytes.
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/current_stack.h"
+#include "interpose/recorder/events.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/record_ends.h"
+#include "interpose/recorder/recording.h"
 #include "interpose/recorder/sharing.h"
 
 namespace culprit {
@@ -107,7 +110,7 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
 
 void drop_mapping(Process& process, Ref mapping) {
   AllocationRecord record = *process.dump.at<AllocationRecord>(mapping);
-  count_end(process, record, true);
+  count_freed(process, record);
   process.tables.live.retire(mapping, process.dump);
   if (record.physical == 0) return;
   SpinGuard guard(process.hooks.references_lock);
@@ -117,7 +120,7 @@ void drop_mapping(Process& process, Ref mapping) {
   if (physical->mappings == 0 && (physical->flags & format::kFlagHandleReleased) != 0) {
     if ((physical->flags & format::kFlagShared) != 0)
       note_sharing_ended(process, record.physical, current_stack(process));
-    count_end(process, *physical, true);
+    count_freed(process, *physical);
     process.tables.live.retire(record.physical, process.dump);
   }
 }

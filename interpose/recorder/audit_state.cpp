@@ -8,7 +8,8 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
+#include "interpose/recorder/rooms_above.h"
 #include "interpose/recorder/variables.h"
 
 namespace culprit {
@@ -16,7 +17,6 @@ namespace {
 
 using format::AuditState;
 
-void (*begin_it)() = nullptr;
 Once asked;
 bool is_asked = false;
 std::atomic<int> audited_pid;  // 0 = the audit has not begun
@@ -32,8 +32,6 @@ AuditState state_of(int pid) {
 
 }  // namespace
 
-void prepare_audit(void (*begin)()) { begin_it = begin; }
-
 bool is_audit_asked() {
   asked.run([] {
     on_own_stack([] {
@@ -46,9 +44,9 @@ bool is_audit_asked() {
 }
 
 void begin_audit() {
-  if (begin_it == nullptr || !is_audit_asked()) return;
+  if (rooms_above.begin_audit == nullptr || !is_audit_asked()) return;
   int none = 0;
-  if (audited_pid.compare_exchange_strong(none, static_cast<int>(getpid()))) begin_it();
+  if (audited_pid.compare_exchange_strong(none, static_cast<int>(getpid()))) rooms_above.begin_audit();
 }
 
 void set_audit_state(AuditState state, std::int32_t error) {

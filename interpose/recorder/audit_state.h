@@ -9,9 +9,6 @@ namespace culprit {
 
 struct Process;
 
-// Call once, at load: the function that begins the audit.
-void prepare_audit(void (*begin)());
-
 // Whether the environment asked for the audit when this was called first. For calls before a recording has read its
 // options, and with recording off.
 bool is_audit_asked();

@@ -12,7 +12,7 @@
 #include "interpose/driver/api.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/events.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 

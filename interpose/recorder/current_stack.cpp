@@ -20,11 +20,12 @@ void collect_stacks(Process& process) {
                                         process.holders,
                                         process.stacks.modules,
                                         python ? &process.python : nullptr,
-                                        &process.pictures,
+                                        &picture_lock_of(process),
                                         &process.tables.cancels,
                                         process.dump};
-  if (CULPRIT_LIKELY(!process.collection.is_due(parts)) || thread_state.memory == nullptr) return;
-  process.collection.step(parts, &thread_state.memory->holder);
+  StackCollection& collection = static_cast<CallStackState&>(process).collection;
+  if (CULPRIT_LIKELY(!collection.is_due(parts)) || thread_state.memory == nullptr) return;
+  collection.step(parts, &thread_state.memory->holder);
 }
 
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
@@ -146,7 +147,7 @@ format::Ref add_python_frames(Process& process, format::Ref native) {
     collect_stacks(process);  // `native` is in the thread's memo, or in `walked`
     stack = process.python.merge(use, native, missing);
     if (!process.python.is_readable()) process.mode.fetch_and(~std::uint32_t{kModePython}, std::memory_order_release);
-    if (stack != 0 && stack != native && !process.view.complete.load(std::memory_order_relaxed))
+    if (stack != 0 && stack != native && !view_of(process).complete.load(std::memory_order_relaxed))
       request_view(process, kViewLoad);
     return stack == 0 ? native : stack;
   });

@@ -2,9 +2,25 @@
 #pragma once
 
 #include "interpose/base/placement.h"
+#include "interpose/base/skip_lock.h"
+#include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/stack_collection.h"
+#include "interpose/recorder/thread_memory.h"
+#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/view_requests.h"
+#include "interpose/stacks/stack.h"
+#include "interpose/stacks/stack_memo.h"
 
 namespace culprit {
+
+// The process with the parts of this room.
+struct CallStackState : ViewState {
+  StackCollection collection;
+  // Held while a picture is taken, and while a collection frees stacks: pictures lose entries.
+  SkipLock picture_lock;
+};
+inline SkipLock& picture_lock_of(Process& process) { return static_cast<CallStackState&>(process).picture_lock; }
 
 // Advances a collection of stacks, if one is due. Call before the calling thread stores a new stack, when it holds only
 // the stacks in its StackHolder. On the tracker's own stack only.

@@ -1,6 +1,7 @@
 #include "interpose/recorder/device_use.h"
 
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 

@@ -1,7 +1,9 @@
 #include "interpose/recorder/driver_lives.h"
 
-#include "interpose/recorder/events.h"
-#include "interpose/recorder/process.h"
+#include "interpose/format/device_bytes.h"
+#include "interpose/recorder/live_bytes.h"
+#include "interpose/recorder/metering_state.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 namespace {
@@ -20,7 +22,7 @@ void forget_ended_lives(Process& process) {
   }
   std::uint32_t context = format::kNoIndex;
   while ((context = process.tables.contexts.take_of_lives(ended)) != format::kNoIndex)
-    process.meter.note_context_ended(process, context);
+    meter_of(process).note_context_ended(process, context);
 }
 
 }  // namespace

@@ -1,11 +1,18 @@
 #include "interpose/recorder/events.h"
 
+#include "interpose/base/own_stack.h"
 #include "interpose/format/device_bytes.h"
 #include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/current_place.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/executables.h"
-#include "interpose/recorder/graph_memory.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/live_bytes.h"
+#include "interpose/recorder/marks.h"
+#include "interpose/recorder/metering_state.h"
+#include "interpose/recorder/pool_places.h"
+#include "interpose/recorder/record_ends.h"
+#include "interpose/recorder/recording.h"
+#include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/sharing.h"
 
 namespace culprit {
@@ -57,168 +64,6 @@ __attribute__((always_inline)) inline Place resolve(Process& process, const Wher
   }
   return current_place(process);
 }
-
-// Live memory on the device has grown by a sixteenth (and 32 MiB) since the last reading of free and total memory.
-bool is_peak(const Process& process, std::uint8_t ordinal, const format::DeviceRecord* device, std::uint64_t live) {
-  constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
-  const std::uint64_t last = process.live_at_reading[ordinal].load(std::memory_order_relaxed);
-  return device->first.total_bytes == 0 || live >= last + last / 16 + kLeastGrowth;
-}
-
-// The most recorded bytes are kept apart from those readings, which are rare. Returns them.
-std::uint64_t raise_peak(format::DeviceRecord* device, std::uint64_t live) {
-  std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
-  while (live > peak && live < 1ULL << 63) {
-    if (__atomic_compare_exchange_n(&device->peak_live_bytes, &peak, live, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-      return live;
-  }
-  return peak;
-}
-
-// Reads free and total memory at such a peak, at most 20 times a second because it costs a driver call, and never
-// during a stream capture.
-CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device,
-                                      std::uint64_t live) {
-  constexpr std::uint64_t kLeastInterval = 50000000;
-  if (!is_peak(process, ordinal, device, live)) return;
-  const bool first = device->first.total_bytes == 0;
-  if (has_captures(process)) return;
-  std::uint64_t now = now_ns(process);
-  std::uint64_t last = process.last_reading_ns.load(std::memory_order_relaxed);
-  if (!first && (now - last < kLeastInterval || !process.last_reading_ns.compare_exchange_strong(last, now))) return;
-  format::MemoryReading reading;
-  if (current_place(process).device != ordinal || !read_memory(now, &reading)) return;
-  process.live_at_reading[ordinal].store(live, std::memory_order_relaxed);
-  if (first) device->first = reading;
-  if (first || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
-}
-
-// The calling thread's first allocation on this device, or the first one after another device's.
-CULPRIT_COLD void begin_on_device(Process& process, std::uint8_t ordinal, std::uint64_t live) {
-  process.device_use.note_made(process, ordinal);
-  format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
-  if (device != nullptr && device->first.total_bytes == 0)
-    on_own_stack([&] { read_memory_at_peak(process, ordinal, device, live); });
-}
-
-}  // namespace
-
-// Each thread adds up its own changes until they are large: a shared counter would be a contended cache line. It adds
-// them at once where the sum would be above the peak so far, so that the peak of one thread is exact.
-constexpr std::uint64_t kHeldBack = 4 << 20;
-
-// Usually runs on the caller's stack: a program with large allocations gets here on every call.
-void flush_live_bytes(Process& process) {
-  ThreadState& thread = thread_state;
-  if (thread.sums.live_delta == 0) return;
-  const std::uint8_t ordinal = thread.sums.live_device;
-  const bool grew = thread.sums.live_delta > 0;
-  const auto change = static_cast<std::uint64_t>(thread.sums.live_delta);
-  thread.sums.live_delta = 0;
-  format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
-  thread.sums.window = 2 * kHeldBack;
-  if (device == nullptr) return;
-  const std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
-  const std::uint64_t peak = raise_peak(device, live);
-  if (live <= peak && peak - live < kHeldBack) thread.sums.window = kHeldBack + (peak - live);
-  const std::uint64_t now = event_ns(process);
-  if (CULPRIT_LIKELY(process.tables.time_lines.has_line(ordinal))) {
-    process.tables.time_lines.note(ordinal, live, now, process.dump);
-  } else {
-    on_own_stack([&] { process.tables.time_lines.note(ordinal, live, now, process.dump); });
-  }
-  if (!grew || CULPRIT_LIKELY(!is_peak(process, ordinal, device, live) && !process.pictures.wants(ordinal, live)))
-    return;
-  on_own_stack([&] {
-    read_memory_at_peak(process, ordinal, device, live);
-    process.pictures.note_growth(process, ordinal, live);
-  });
-}
-
-__attribute__((always_inline)) inline void change_own_live_bytes(Process& process, std::uint8_t ordinal,
-                                                                 std::int64_t change) {
-  ThreadState& thread = thread_state;
-  if (CULPRIT_UNLIKELY(thread.sums.live_device != ordinal)) {
-    flush_live_bytes(process);
-    thread.sums.live_device = ordinal;
-    thread.sums.window = 0;
-  }
-  ++thread.sums.changes;
-  thread.sums.live_delta += change;
-  if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.sums.live_delta) + kHeldBack > thread.sums.window))
-    flush_live_bytes(process);
-}
-
-void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t change) {
-  change_own_live_bytes(process, ordinal, change);
-}
-
-namespace {
-
-__attribute__((noinline)) void sum_graph_live(Process& process) {
-  std::int64_t live[ContextTable::kMostDevices] = {};
-  process.tables.live.sweep(process.dump, [&](const AllocationRecord& record, Ref, EndedBy*) {
-    if (record.kind == Kind::kGraphMemory && record.device < ContextTable::kMostDevices)
-      live[record.device] += static_cast<std::int64_t>(physical_bytes(record));
-    return false;
-  });
-  for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal)
-    process.meter.set_graph_live(static_cast<std::uint8_t>(ordinal), live[ordinal]);
-}
-
-}  // namespace
-
-void sum_live_bytes(Process& process) {
-  sum_graph_live(process);
-  std::uint64_t live[ContextTable::kMostDevices] = {};
-  process.tables.live.sweep(process.dump, [&](const AllocationRecord& record, Ref, EndedBy*) {
-    if (is_on_device(record.kind) && record.device < ContextTable::kMostDevices)
-      live[record.device] += physical_bytes(record);
-    return false;
-  });
-  thread_state.sums.live_delta = 0;
-  for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
-    format::DeviceRecord* device =
-        process.tables.contexts.known_device(static_cast<std::uint8_t>(ordinal), process.dump);
-    if (device == nullptr) continue;
-    __atomic_store_n(&device->live_bytes, live[ordinal], __ATOMIC_RELAXED);
-    process.tables.time_lines.note(static_cast<std::uint8_t>(ordinal), live[ordinal], now_ns(process), process.dump);
-    if (live[ordinal] > device->peak_live_bytes) device->peak_live_bytes = live[ordinal];
-    process.pictures.note_growth(process, static_cast<std::uint8_t>(ordinal), live[ordinal], true);
-  }
-}
-
-namespace {
-
-__attribute__((always_inline)) inline void count_one_gone(Process& process, std::uint32_t thread) {
-  if (CULPRIT_LIKELY(thread == thread_state.index)) {
-    ++thread_state.sums.ended;
-  } else {
-    process.tables.threads.count_gone_elsewhere(thread, process.dump);
-  }
-}
-
-__attribute__((always_inline)) inline void count_end_of(Process& process, const AllocationRecord& record) {
-  count_one_gone(process, record.thread);
-  if (!is_on_device(record.kind)) return;
-  const auto bytes = static_cast<std::int64_t>(physical_bytes(record));
-  change_own_live_bytes(process, record.device, -bytes);
-  if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory)) process.meter.change_graph_live(record.device, -bytes);
-}
-
-}  // namespace
-
-void count_gone(Process& process, std::uint32_t thread) { count_one_gone(process, thread); }
-
-void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
-  if (explicitly) {
-    count_free(thread_state.dump.counters, process.dump);
-    if (!is_memory(record.kind)) count_object_free(thread_state.dump.counters, process.dump);
-  }
-  count_end_of(process, record);
-}
-
-namespace {
 
 // Larger sizes are compared with what can exist: a driver that accepted such an argument did something else with it,
 // and a sum of such sizes would overflow.
@@ -294,7 +139,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint32_t 
   if (!is_on_device(made.kind)) return;
   bool new_device = thread_state.sums.live_device != place.device;
   if (!physical) bytes = 0;
-  change_own_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
+  change_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
   if (CULPRIT_UNLIKELY(new_device)) begin_on_device(*process, place.device, bytes);
 }
 
@@ -350,7 +195,7 @@ void Ending::finish(CUresult status) {
     count_free(thread_state.dump.counters, process->dump);
     if (!is_memory(record.kind)) {
       count_object_free(thread_state.dump.counters, process->dump);
-      count_one_gone(*process, record.thread);
+      count_gone(*process, record.thread);
       note_stream(*process, record.kind);
       process->tables.live.retire(record_, process->dump, {}, own_records());
       return;
@@ -359,7 +204,7 @@ void Ending::finish(CUresult status) {
       if ((record.flags & format::kFlagShared) != 0) note_sharing_ended(*process, record_, stack_);
       if ((record.flags & format::kFlagInGraph) != 0 && !late && keep_for_launch(*process, record_, stack_)) return;
     }
-    count_end_of(*process, record);
+    count_end(*process, record);
     retire(*process, record_, stack_);
     return;
   }
@@ -375,7 +220,7 @@ void note_late_free(Kind kind, std::uint64_t handle) {
     add_counter(process.dump.header()->late_frees, 1);
     const AllocationRecord& record = *process.dump.at<AllocationRecord>(ref);
     if ((record.flags & format::kFlagShared) != 0) note_sharing_ended(process, ref, 0);
-    count_end(process, record, true);
+    count_freed(process, record);
     retire(process, ref, 0);
   });
 }
@@ -482,13 +327,13 @@ void Teardown::finish_here(Process* process, CUresult status) {
   }
   std::uint64_t now = now_ns(*process);
   process->tables.contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
-  process->meter.note_context_ended(*process, context_);
+  meter_of(*process).note_context_ended(*process, context_);
   process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref ref, EndedBy* by) {
     if (record.context != context_) return false;
     if (record.kind == Kind::kGraphExec) note_executable_without_context(record);
     if (!lives_in_context(record.kind)) return false;
     if ((record.flags & format::kFlagShared) != 0) process->tables.sharings.end(ref, now, stack_, process->dump);
-    count_end(*process, record, false);
+    count_end(*process, record);
     if (!is_memory(record.kind)) return true;  // streams, events and modules may be released with their context
     *by = {stack_, thread_state.index, true, true};
     format::ReleaseRecord release = {};

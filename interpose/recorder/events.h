@@ -12,6 +12,7 @@
 #include "interpose/dump/live_table.h"
 #include "interpose/format/device_bytes.h"
 #include "interpose/format/dump_format.h"
+#include "interpose/recorder/graph_launches.h"
 
 namespace culprit {
 
@@ -39,7 +40,6 @@ struct Made {
 // and special cases, one for things that are only a handle in the current context.
 CULPRIT_HOT void note_any_made(const Made& made, std::uint32_t space);
 CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint32_t space);
-void note_executable(std::uint64_t exec, std::uint64_t graph);  // graph_memory.h
 inline void note_made(const Made& made) {
   // `extra` of an executable is its graph, which is not recorded.
   const bool no_extra = made.extra == 0 || made.kind == format::Kind::kGraphExec;
@@ -101,20 +101,5 @@ class Teardown {
 };
 
 void note_context_made(Api api, format::Kind kind, CUcontext handle, CUdevice device);
-
-// Memory was allocated (or, negative, freed) on a device.
-void change_live_bytes(Process& process, std::uint8_t device, std::int64_t change);
-
-// Adds the calling thread's pending change to its device's sum of live bytes.
-CULPRIT_COLD void flush_live_bytes(Process& process);
-
-// Recounts every device's live bytes exactly, by a walk over all live allocations.
-void sum_live_bytes(Process& process);
-
-// A record that names `thread` was dropped by the calling thread.
-void count_gone(Process& process, std::uint32_t thread);
-
-// The part of an end that needs no stack: counters, the device's sum, the thread's.
-void count_end(Process& process, const format::AllocationRecord& record, bool explicitly);
 
 }  // namespace culprit

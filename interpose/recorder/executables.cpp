@@ -1,7 +1,7 @@
 #include "interpose/recorder/executables.h"
 
 #include "interpose/recorder/metered_calls.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 

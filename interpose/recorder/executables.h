@@ -9,7 +9,8 @@
 
 #include <cstdint>
 
-#include "interpose/recorder/events.h"
+#include "interpose/base/placement.h"
+#include "interpose/format/dump_format.h"
 
 namespace culprit {
 

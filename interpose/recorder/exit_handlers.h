@@ -4,11 +4,8 @@
 
 namespace culprit {
 
-// Call once, at load: the handlers for on_exit() and at_quick_exit().
-void prepare_exit_handlers(void (*at_exit)(int status, void*), void (*at_quick_exit)());
-
-// Registers them, once. Called when recording starts, and at each new stack. Does nothing inside a signal handler. On
-// the tracker's own stack only. Thread-safe.
+// Registers the handlers of RoomsAbove, once. Called when recording starts, and at each new stack. Does nothing inside
+// a signal handler. On the tracker's own stack only. Thread-safe.
 void register_exit_handlers();
 
 }  // namespace culprit

@@ -13,8 +13,6 @@
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/dump/truncation_guard.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/events.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/stack.h"
 
@@ -163,14 +161,14 @@ void GpuQuestions::ask(Process& process, std::uint8_t device, For whom, std::uin
   account->problem = GpuProblem::kNotShown;
   if (record == nullptr) return;
   account->problem = GpuProblem::kInCapture;
-  if (has_captures(process) || busy_.exchange(1, std::memory_order_acquire) != 0) return;
+  if (has_captures(process) || !busy_.try_lock()) return;
   if (whom != For::kOnce && waited_ns_ > kFreeNs + now_ns(process) / kShare) {
     account->problem = GpuProblem::kNoTime;
   } else {
     account->problem = is_in_signal_handler() ? GpuProblem::kInHandler : take_place(process);
   }
   if (account->problem == GpuProblem::kNone) ask_in_place(process, *record, whom, state, account);
-  busy_.store(0, std::memory_order_release);
+  busy_.unlock();
 }
 
 }  // namespace culprit

@@ -1,9 +1,9 @@
 // Asks `culprit run` for NVML's account of a device (format/gpu_questions.h).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "interpose/base/skip_lock.h"
 #include "interpose/format/dump_records.h"
 #include "interpose/format/gpu_questions.h"
 
@@ -41,7 +41,7 @@ class GpuQuestions {
   format::GpuQuestions* file_;
   format::GpuQuestion* place_;
   Problem problem_;
-  std::atomic<std::uint32_t> busy_;
+  SkipLock busy_;
   std::uint64_t waited_ns_;
   std::uint64_t state_;  // of the last question, until its answer was taken
 };

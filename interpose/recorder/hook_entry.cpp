@@ -1,6 +1,7 @@
 #include "interpose/recorder/hook_entry.h"
 
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 namespace {

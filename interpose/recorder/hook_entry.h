@@ -53,17 +53,4 @@ CULPRIT_COLD Entry enter_again(const char* frame);
 // Whether the calling thread is in a hook. Repairs and counts a hook that was left by a jump.
 bool is_in_hook();
 
-// A cache of enter_again(): with another interposer each call of the user contains a nested one, and the result of one
-// unwind holds for all calls with the same frames. One per thread; all zeros = empty.
-struct NestingMemo {
-  struct Entry {
-    std::uint64_t distance;  // between the two frames, 0 = unused
-    std::uint64_t outer_return;
-    std::uint64_t inner_return;
-  };
-  static constexpr std::uint32_t kEntries = 4;
-  Entry entries[kEntries];
-  std::uint32_t next;
-};
-
 }  // namespace culprit

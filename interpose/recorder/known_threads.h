@@ -2,24 +2,9 @@
 // free. A fork child begins with an empty list.
 #pragma once
 
-#include <cstdint>
-
-#include "interpose/base/linked_list.h"
-#include "interpose/base/own_stack.h"
+#include "interpose/recorder/thread_state.h"
 
 namespace culprit {
-
-struct ThreadState;
-
-// The part of ThreadState that belongs to this file.
-struct KnownThread {
-  std::uint32_t list;  // the list that contains the thread, 0 = none
-  bool seen_outside;
-  bool past_its_end;           // the thread's end was handled: it was removed from all lists
-  const StackOfThread* stack;  // for the other threads
-  ThreadState* state;          // that contains this
-  ListLink<KnownThread> link;
-};
 
 // Adds the calling thread, and watches for its end; `thread_state.in_tracker` must be set. Returns false when the
 // thread is past its end and may not use the tracker any more. Cheap for a known thread. On the tracker's own stack

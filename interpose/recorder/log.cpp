@@ -5,11 +5,11 @@
 #include <atomic>
 
 #include "interpose/base/late_load.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/base/utf8.h"
 #include "interpose/format/shell_word.h"
 #include "interpose/format/signal_names.h"
-#include "interpose/recorder/process.h"
 
 namespace culprit {
 namespace {
@@ -63,10 +63,10 @@ struct Unfreed {
   std::uint64_t count;
 };
 
-Unfreed count_unfreed(Process& process) {
+Unfreed count_unfreed(DumpWriter& dump, DumpTables& tables) {
   Unfreed unfreed = {};
   // In the dump and not in the index, which has no record of a driver that was closed.
-  process.dump.for_each_record<format::AllocationRecord>(
+  dump.for_each_record<format::AllocationRecord>(
       format::ChunkType::kAllocations, [&](const format::AllocationRecord& record) {
         const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
         const bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
@@ -75,7 +75,7 @@ Unfreed count_unfreed(Process& process) {
         unfreed.bytes += record.bytes;
         ++unfreed.count;
       });
-  process.tables.releases.for_each(process.dump, [&](const format::ReleaseRecord& record) {
+  tables.releases.for_each(dump, [&](const format::ReleaseRecord& record) {
     unfreed.bytes += record.bytes;
     unfreed.count += record.bytes == 0 ? 0 : record.count;
   });
@@ -174,40 +174,27 @@ void warn_refused_options(const Options& options) {
   }
 }
 
-namespace {
-
-void tell_news(Process& process) {
-  if (!process.dump.take_news()) return;
-  format::Header* header = process.dump.header();
-  if (header->stop_time_ns == 0) header->stop_time_ns = now_ns(process);
-  if (process.options.log_level < LogLevel::kWarn) return;
+void warn_stopped(DumpWriter& dump) {
   Line line;
-  if (!process.dump.stopped()) {
+  if (!dump.stopped()) {
     *line << "warning: the dump has the size that CULPRIT_MAX_DUMP allows (";
-    (*line).bytes(header->size_limit) << "): new events are recorded in the space of old ones";
+    (*line).bytes(dump.header()->size_limit) << "): new events are recorded in the space of old ones";
   } else {
-    *line << "warning: recording stopped: " << reason_text(process.dump.stop_reason(), process.dump.stop_errno());
-    if (process.dump.stop_errno() != 0) add_error(*line << ": ", process.dump.stop_errno());
+    *line << "warning: recording stopped: " << reason_text(dump.stop_reason(), dump.stop_errno());
+    if (dump.stop_errno() != 0) add_error(*line << ": ", dump.stop_errno());
   }
-  *line << ". The program runs on; the report counts the missing events (" << process.dump.path() << ").";
+  *line << ". The program runs on; the report counts the missing events (" << dump.path() << ").";
 }
 
-}  // namespace
-
-void warn_if_stopped(Process& process) {
-  if (process.dump.has_news()) on_own_stack([&] { tell_news(process); });
-}
-
-void log_summary(Process& process) {
-  if (process.dump.check_truncated()) warn_if_stopped(process);
-  const LogLevel level = process.options.log_level;
-  const format::Header* header = process.dump.header();
+void log_summary(DumpWriter& dump, DumpTables& tables, const Options& options) {
+  const LogLevel level = options.log_level;
+  const format::Header* header = dump.header();
   if (level >= LogLevel::kInfo) {
     std::uint64_t allocations = 0, frees = 0;
-    process.tables.counters.sum(&allocations, &frees, process.dump);
+    tables.counters.sum(&allocations, &frees, dump);
     Line line;
     *line << "info: " << allocations << " resources made, " << frees << " ended, " << header->late_frees
-          << " refused at exit; dump " << process.dump.path() << " (";
+          << " refused at exit; dump " << dump.path() << " (";
     (*line).bytes(header->file_bytes) << ")";
   }
   if (level >= LogLevel::kDebug) {
@@ -215,10 +202,10 @@ void log_summary(Process& process) {
     *line << "debug: dropped: " << header->dropped_allocations << " allocations, " << header->dropped_stacks
           << " stacks, " << header->dropped_others << " others";
   }
-  if (process.options.quiet) return;
+  if (options.quiet) return;
   if (header->unseen_users != 0) {
     // The first entry: its kind, then its path and a NUL.
-    const char* entry = process.dump.at<char>(header->unseen_users) + sizeof(format::StringRecord);
+    const char* entry = dump.at<char>(header->unseen_users) + sizeof(format::StringRecord);
     Line line;
     const auto how = static_cast<format::UnseenHow>(entry[0]);
     *line << entry + 1;
@@ -229,17 +216,17 @@ void log_summary(Process& process) {
             << (how == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND") << ")";
     }
     *line << ": none of these calls is recorded. See: culprit report ";
-    add_path(*line, process.dump.path());
+    add_path(*line, dump.path());
   }
-  Unfreed unfreed = count_unfreed(process);
+  Unfreed unfreed = count_unfreed(dump, tables);
   if (unfreed.count == 0) return;
-  const bool kept = process.dump.leaves_file();
-  if (process.dump.stop_reason() == format::StopReason::kTruncated) return;  // warned before; the counts are lost
+  const bool kept = dump.leaves_file();
+  if (dump.stop_reason() == format::StopReason::kTruncated) return;  // warned before; the counts are lost
   Line line;
   (*line).bytes(unfreed.bytes) << " in " << unfreed.count << " allocation" << (unfreed.count == 1 ? "" : "s")
                                << " not freed. "
                                << (kept ? "See: culprit report " : "No dump was kept: CULPRIT_OUT is ");
-  add_path(*line, process.dump.path());
+  add_path(*line, dump.path());
 }
 
 }  // namespace culprit

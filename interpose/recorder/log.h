@@ -2,11 +2,11 @@
 // a signal handler that ends the process.
 #pragma once
 
+#include "interpose/dump/dump_tables.h"
+#include "interpose/dump/dump_writer.h"
 #include "interpose/recorder/options.h"
 
 namespace culprit {
-
-struct Process;
 
 // The dump could not be created. Written once, at the first CUDA call, fork children included.
 void warn_not_recording(const Options& options, const char* path, int error);
@@ -24,10 +24,10 @@ void warn_signal_taken(int number, bool ignored);
 // included.
 void warn_refused_options(const Options& options);
 
-// Recording stopped early (full disk), or the dump reached its limit. Written once each. Cheap in the usual case.
-void warn_if_stopped(Process& process);
+// Recording stopped early (full disk), or the dump reached its limit.
+void warn_stopped(DumpWriter& dump);
 
 // The line at exit, and with CULPRIT_LOG=info or debug a summary of the recording.
-void log_summary(Process& process);
+void log_summary(DumpWriter& dump, DumpTables& tables, const Options& options);
 
 }  // namespace culprit

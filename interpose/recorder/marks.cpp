@@ -8,6 +8,7 @@
 
 #include "interpose/base/own_memory.h"
 #include "interpose/base/utf8.h"
+#include "interpose/recorder/control_state.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/thread_end.h"
 
@@ -39,7 +40,7 @@ std::uint32_t thread_index(const Process& process) {
 Ref note_name(const char* name, std::uint32_t length, MarkKind kind) {
   if (Process* process = process_if_recording()) {
     const Ref ref =
-        process->marks.note(name, length, kind, thread_index(*process), now_ns(*process), true, process->dump);
+        marks_of(*process).note(name, length, kind, thread_index(*process), now_ns(*process), true, process->dump);
     // A mark matters only if something is allocated in it.
     if (ref == 0 && kind == MarkKind::kMoment) add_counter(process->dump.header()->dropped_marks, 1);
     return ref;
@@ -104,57 +105,14 @@ Ref innermost(Process& process, OpenMarks::Stack& stack, MarkKind kind) {
   std::uint32_t known = stack.depth < OpenMarks::kLevels ? stack.depth : OpenMarks::kLevels;
   OpenMarks::Level& level = stack.levels[known - 1];
   if (level.record == 0) {
-    level.record = process.marks.note(level.name, level.length, kind, thread_index(process), now_ns(process),
-                                      kind == MarkKind::kRange, process.dump);
+    level.record = marks_of(process).note(level.name, level.length, kind, thread_index(process), now_ns(process),
+                                          kind == MarkKind::kRange, process.dump);
     if (level.record == 0) add_counter(process.dump.header()->dropped_marks, 1);
   }
   return level.record;
 }
 
 }  // namespace
-
-Ref MarkTable::note(const char* name, std::uint32_t length, MarkKind kind, std::uint32_t thread, std::uint64_t now_ns,
-                    bool counts, DumpWriter& dump) {
-  std::uint64_t key = hash_bytes(name, length, static_cast<std::uint64_t>(kind));
-  SpinGuard guard(lock_);
-  HashIndex::Entry* entry = names_.find(key);
-  if (entry != nullptr) {
-    auto* known = dump.at<format::MarkRecord>(entry->value);
-    if (counts) {
-      add_counter(known->count, 1);
-      __atomic_store_n(&known->last_ns, now_ns, __ATOMIC_RELAXED);
-    }
-    return entry->value;
-  }
-  if (names_.size() == kMostNames) return 0;
-  Ref text = dump.add_string(name, length);
-  Ref ref = text == 0 ? 0 : dump.allocate_records(format::ChunkType::kMarks, 1, nullptr);
-  if (ref == 0 || !names_.insert(key, ref, 0)) return 0;
-  auto* record = dump.at<format::MarkRecord>(ref);
-  record->name = text;
-  record->kind = kind;
-  record->thread = thread;
-  record->first_ns = record->last_ns = now_ns;
-  record->count = 1;
-  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
-  return ref;
-}
-
-Ref MarkTable::label(Ref mark, Ref range, DumpWriter& dump) {
-  if (mark == 0 && range == 0) return 0;
-  std::uint64_t key = std::uint64_t{mark} << 32 | range;
-  SpinGuard guard(lock_);
-  HashIndex::Entry* entry = labels_.find(key);
-  if (entry != nullptr) return entry->value;
-  if (labels_.size() == kMostLabels) return 0;
-  Ref ref = dump.allocate_records(format::ChunkType::kLabels, 1, nullptr);
-  if (ref == 0 || !labels_.insert(key, ref, 0)) return 0;
-  auto* record = dump.at<format::LabelRecord>(ref);
-  record->mark = mark;
-  record->range = range;
-  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
-  return ref;
-}
 
 int open_mark(const char* name) {
   return on_own_stack([&]() -> int {
@@ -189,11 +147,9 @@ void begin_marks(Process& process) {
   for (const EarlyMark& mark : early) {
     MarkKind kind = mark.kind.load(std::memory_order_acquire);
     if (kind != MarkKind::kNone)
-      process.marks.note(mark.name, bounded_length(mark.name), kind, format::kNoIndex, 0, true, process.dump);
+      marks_of(process).note(mark.name, bounded_length(mark.name), kind, format::kNoIndex, 0, true, process.dump);
   }
 }
-
-Ref label_at_start() { return thread_state.marks.open == nullptr ? 0 : kUnresolvedLabel; }
 
 void forget_open_marks() {
   OpenMarks* marks = thread_state.marks.open;
@@ -216,7 +172,7 @@ Ref resolve_label_here(Process& process) {
   }
   Ref mark = innermost(process, marks->marks, MarkKind::kMark);
   Ref range = innermost(process, marks->ranges, MarkKind::kRange);
-  thread_state.marks.label = process.marks.label(mark, range, process.dump);
+  thread_state.marks.label = marks_of(process).label(mark, range, process.dump);
   if (thread_state.marks.label == 0 && (mark != 0 || range != 0)) add_counter(process.dump.header()->dropped_marks, 1);
   return thread_state.marks.label;
 }

@@ -8,40 +8,12 @@
 
 #include <cstdint>
 
-#include "interpose/base/hash_index.h"
 #include "interpose/base/placement.h"
-#include "interpose/dump/dump_writer.h"
+#include "interpose/recorder/thread_state.h"
 
 namespace culprit {
 
 struct Process;
-
-// The names in the dump, and the labels (pairs of names) of allocations. Thread-safe.
-class MarkTable {
- public:
-  // The record of the mark with this name and kind (format::MarkKind), seen now. `counts`: it was opened, or its moment
-  // is now. Returns 0 when there is no room, or there are too many names.
-  format::Ref note(const char* name, std::uint32_t length, format::MarkKind kind, std::uint32_t thread,
-                   std::uint64_t now_ns, bool counts, DumpWriter& dump);
-
-  // The label of this pair. 0 when both are 0, or when there is no room.
-  format::Ref label(format::Ref mark, format::Ref range, DumpWriter& dump);
-
-  // Gives the index's memory back; empty afterwards. Not while other threads use this.
-  void free_memory() {
-    names_.free_memory();
-    labels_.free_memory();
-  }
-
- private:
-  static constexpr std::uint32_t kMostNames = 65536;
-  static constexpr std::uint32_t kMostLabels = 262144;
-  SpinLock lock_;
-  HashIndex names_;
-  HashIndex labels_;
-};
-
-constexpr format::Ref kUnresolvedLabel = 0xffffffff;
 
 // The open marks and ranges of one thread, in private memory.
 struct OpenMarks {
@@ -62,12 +34,6 @@ struct OpenMarks {
   Stack ranges;
 };
 
-// The part of ThreadState that belongs to this file.
-struct ThreadMarks {
-  format::Ref label;  // of the open marks and ranges; kUnresolvedLabel: not known yet
-  OpenMarks* open;    // nullptr = none
-};
-
 // Opens and closes a mark, or an NVTX range of `domain`, in the calling thread. Names are cut to kNameBytes - 1 bytes.
 // Each returns the number of marks or ranges (of this domain) that were open before the call; close returns -1 when
 // there was none. These calls never start a dump.
@@ -82,8 +48,7 @@ void note_moment(const char* name);
 // Called when the dump has just begun: writes the marks from before the first CUDA call.
 void begin_marks(Process& process);
 
-// Called when the calling thread registers with a process, and when it ends.
-format::Ref label_at_start();
+// Called when the calling thread ends.
 void forget_open_marks();
 
 // The label of the calling thread's open marks and ranges, when thread_state.marks.label is kUnresolvedLabel.

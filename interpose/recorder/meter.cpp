@@ -6,9 +6,10 @@
 #include "interpose/base/hash.h"
 #include "interpose/driver/relaxed_capture.h"
 #include "interpose/format/live_memory.h"
+#include "interpose/recorder/current_place.h"
 #include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/events.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/known_threads.h"
+#include "interpose/recorder/live_bytes.h"
 
 namespace culprit {
 
@@ -188,7 +189,7 @@ bool Meter::needs_reading(Process& process, Measurement* measurement) {
   if (may_not_read(process)) return false;
   measurement->device = current_place(process).device;
   if (measurement->device >= ContextTable::kMostDevices) return false;
-  process.device_use.note_made(process, measurement->device);
+  device_use_of(process).note_made(process, measurement->device);
   measurement->streams = streams_.find(current_place(process).context, measurement->api, true);
   if (measurement->streams == nullptr) return true;
   measurement->expected = StreamUse::expected(*measurement->streams);
@@ -199,7 +200,7 @@ bool Meter::needs_reading(Process& process, Measurement* measurement) {
 
 void Meter::ask(Process& process, std::uint8_t device, GpuQuestions::For whom, std::uint64_t state,
                 format::GpuAccount* account) {
-  process.gpu_questions.ask(process, device, whom, state, account);
+  gpu_questions_.ask(process, device, whom, state, account);
   if (account->problem != format::GpuProblem::kNone && account->problem != format::GpuProblem::kNoFigure) return;
   const bool shared = account->others != 0;
   __atomic_store_n(&shared_[device], shared, __ATOMIC_RELAXED);
@@ -264,6 +265,7 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
   const std::uint8_t device = measurement.device;
   const bool once = at == At::kFirstContext || at == At::kProcessEnd;
   const auto whom = once ? GpuQuestions::For::kOnce : GpuQuestions::For::kCall;
+  const GraphBytes& graphs = graph_bytes_of(process);
   const std::uint64_t start = now_ns(process);
   flush_live_bytes(process);
   format::MemoryReading reading = {};
@@ -277,12 +279,12 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
     for (int i = 0; usable && !done && i < kMostAttempts; ++i) {
       const OtherThreads before = look_at_other_threads(device);
       const std::uint64_t sum = live_sum(process, device);
-      const std::uint32_t graph_changes = graph_changes_.load(std::memory_order_acquire);
-      const std::int64_t graph_live = __atomic_load_n(&graph_live_[device], __ATOMIC_RELAXED);
+      const std::uint32_t graph_changes = graphs.changes();
+      const std::int64_t graph_live = graphs.live(device);
       const std::int64_t charged = __atomic_load_n(&charged_[device], __ATOMIC_RELAXED);
       // Trimming graph memory is no hook of ours.
       std::uint64_t of_graphs_before = 0;
-      const bool apart = graphs_allocate_.load(std::memory_order_relaxed);
+      const bool apart = graphs.expected();
       if (apart && !read_graph_reserved(device, &of_graphs_before)) break;
       if (!read_memory(start, &reading)) break;
       account.problem = format::GpuProblem::kNoTime;
@@ -296,7 +298,7 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
       const OtherThreads after = look_at_other_threads(device);
       result->live = sum + static_cast<std::uint64_t>(before.held_back - graph_live + charged);
       done = !before.busy && !after.busy && after.held_back == before.held_back && live_sum(process, device) == sum &&
-             graph_changes_.load(std::memory_order_acquire) == graph_changes && of_graphs == of_graphs_before;
+             graphs.changes() == graph_changes && of_graphs == of_graphs_before;
     }
   }
   spent_ns_[static_cast<int>(measurement.budget)].fetch_add(now_ns(process) - start, std::memory_order_relaxed);
@@ -307,16 +309,15 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
 }
 
 // Anything that changes the process's bytes, and is no measured call. Without answers no figure is compared.
-std::uint64_t Meter::mark(const Process& process, const OtherThreads& others, std::uint8_t device) {
-  if (!process.gpu_questions.may_be_answered()) return 0;
+std::uint64_t Meter::mark(Process& process, const OtherThreads& others, std::uint8_t device) {
+  if (!gpu_questions_.may_be_answered()) return 0;
   // The reserves of other pools are not read.
   if (other_pools_.load(std::memory_order_relaxed)) return marks_.fetch_add(1, std::memory_order_relaxed);
   std::uint64_t reserved = 0, used = 0;
   CUmemoryPool pool = nullptr;
   if (driver().cuDeviceGetDefaultMemPool(&pool, device) == CUDA_SUCCESS && pool != nullptr)
     read_pool(pool, &reserved, &used);
-  const std::uint64_t changes =
-      others.changes + thread_state.sums.changes + graph_changes_.load(std::memory_order_relaxed);
+  const std::uint64_t changes = others.changes + thread_state.sums.changes + graph_bytes_of(process).changes();
   return quick_hash(quick_hash(changes) + reserved);
 }
 
@@ -430,7 +431,7 @@ void Meter::begin(Process& process, Measurement* measurement) {
   if (may_not_read(process)) return;
   measurement->device = current_place(process).device;
   if (measurement->device >= ContextTable::kMostDevices) return;
-  if (is_work(measurement->what)) process.device_use.note_made(process, measurement->device);
+  if (is_work(measurement->what)) device_use_of(process).note_made(process, measurement->device);
   if (!may_measure(measurement->budget, now_ns(process), false))
     return note_unmeasured(measurement->device, measurement->what);
   open(process, measurement, nullptr);

@@ -65,26 +65,10 @@ class Meter {
   void finish_context(Process& process, const Measurement& measurement, CUcontext made);
 
   LookUps& look_ups() { return look_ups_; }
+  GpuQuestions& gpu_questions() { return gpu_questions_; }
 
-  // Graphs of the program allocate memory. The driver keeps it apart: readings are without it.
-  void expect_graph_memory() { graphs_allocate_.store(true, std::memory_order_relaxed); }
-  // A graph was launched, or its memory freed: a reading that was taken meanwhile is repeated.
-  void note_graph_changed() {
-    if (CULPRIT_UNLIKELY(graphs_allocate_.load(std::memory_order_relaxed)))
-      graph_changes_.fetch_add(1, std::memory_order_release);
-  }
   // The program made a pool, or got one of another process.
   void note_pool() { other_pools_.store(true, std::memory_order_relaxed); }
-  // Graph memory became live, or was freed; called where DeviceRecord::live_bytes changes, too.
-  void change_graph_live(std::uint8_t device, std::int64_t change) {
-    if (device >= ContextTable::kMostDevices) return;
-    __atomic_fetch_add(&graph_live_[device], change, __ATOMIC_RELAXED);
-    note_graph_changed();
-  }
-  void set_graph_live(std::uint8_t device, std::int64_t bytes) {
-    __atomic_store_n(&graph_live_[device], bytes, __ATOMIC_RELAXED);
-  }
-
   // A context of this number ended, with its memory.
   void note_context_ended(Process& process, std::uint32_t context);
 
@@ -134,7 +118,7 @@ class Meter {
   void ask(Process& process, std::uint8_t device, GpuQuestions::For whom, std::uint64_t state,
            format::GpuAccount* account);
   static OtherThreads look_at_other_threads(std::uint8_t device);
-  std::uint64_t mark(const Process& process, const OtherThreads& others, std::uint8_t device);
+  std::uint64_t mark(Process& process, const OtherThreads& others, std::uint8_t device);
   bool wants_figure(std::uint8_t device, At at, std::uint64_t mark, std::uint64_t* state);
   static OwnFigures::Figure figure_of(const Reading& reading);
   void note_settled(Process& process, std::uint8_t device, const OwnFigures::Settled& settled);
@@ -148,11 +132,9 @@ class Meter {
   void add(std::uint8_t device, format::DriverMemory what, const Growth& growth);
 
   std::atomic<std::uint64_t> spent_ns_[kBudgets];  // on readings so far
-  std::atomic<bool> graphs_allocate_;
-  std::int64_t graph_live_[ContextTable::kMostDevices];
-  std::atomic<std::uint32_t> graph_changes_;  // calls of note_graph_changed()
   std::atomic<bool> other_pools_;
   std::atomic<std::uint64_t> marks_;  // where each figure has another mark
+  GpuQuestions gpu_questions_;
   LookUps look_ups_;
   StreamUse streams_;
   Together together_[ContextTable::kMostDevices];

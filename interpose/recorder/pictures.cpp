@@ -6,7 +6,10 @@
 #include "interpose/base/hash.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/format/device_bytes.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/current_place.h"
+#include "interpose/recorder/current_stack.h"
+#include "interpose/recorder/live_bytes.h"
+#include "interpose/recorder/metering_state.h"
 
 namespace culprit {
 
@@ -125,13 +128,13 @@ void Pictures::take(Process& process, PictureRecord* record, const Occasion& occ
 
 void Pictures::take_balance(Process& process, std::uint8_t device, format::Moment moment) {
   const std::uint64_t start = now_ns(process);
-  process.meter.take_balance(process, device, moment);
+  meter_of(process).take_balance(process, device, moment);
   spent_ns_ += now_ns(process) - start;
 }
 
 void Pictures::take_at_peak(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit) {
   constexpr std::uint64_t kShare = 50;
-  if (busy_.exchange(1, std::memory_order_acquire) != 0) return;
+  if (!picture_lock_of(process).try_lock()) return;
   if (at_exit || may_take(now_ns(process), kShare)) {
     if (peaks_[device] == 0) peaks_[device] = process.dump.allocate_records(format::ChunkType::kPictures, 2, nullptr);
     if (peaks_[device] != 0) {
@@ -141,16 +144,16 @@ void Pictures::take_at_peak(Process& process, std::uint8_t device, std::uint64_t
       PictureRecord* pair = process.dump.at<PictureRecord>(peaks_[device]);
       take(process, pair + turn_[device], peak);
       if (!at_exit) take_balance(process, device, format::Moment::kPeak);
-      pictured_[device].store(live, std::memory_order_relaxed);
+      peak_pictures_of(process).note_taken(device, live);
       // The earlier picture is no longer needed.
       __atomic_store_n(&pair[turn_[device] ^ 1].state, 0U, __ATOMIC_RELEASE);
     }
   }
-  busy_.store(0, std::memory_order_release);
+  picture_lock_of(process).unlock();
 }
 
 void Pictures::note_python_ends(Process& process) {
-  if (busy_.exchange(1, std::memory_order_acquire) != 0) return;
+  if (!picture_lock_of(process).try_lock()) return;
   process.dump.for_each_record<format::DeviceRecord>(format::ChunkType::kDevices, [&](const format::DeviceRecord& one) {
     if (__atomic_load_n(&one.state, __ATOMIC_ACQUIRE) == 0 || one.ordinal >= ContextTable::kMostDevices) return;
     format::Ref& end = ends_[one.ordinal];
@@ -161,13 +164,13 @@ void Pictures::note_python_ends(Process& process) {
     ends.device = static_cast<std::uint8_t>(one.ordinal);
     take(process, process.dump.at<PictureRecord>(end), ends);
   });
-  busy_.store(0, std::memory_order_release);
+  picture_lock_of(process).unlock();
 }
 
 void Pictures::note_out_of_memory(Process& process, Api api, format::Ref stack, std::uint64_t bytes) {
   constexpr std::uint64_t kShare = 8;
   Place place = current_place(process);
-  if (place.device >= ContextTable::kMostDevices || busy_.exchange(1, std::memory_order_acquire) != 0) return;
+  if (place.device >= ContextTable::kMostDevices || !picture_lock_of(process).try_lock()) return;
   if (failures_ == 0) failures_ = process.dump.allocate_records(format::ChunkType::kPictures, kFailures, nullptr);
   if (failures_ != 0) {
     PictureRecord* records = process.dump.at<PictureRecord>(failures_);
@@ -198,7 +201,7 @@ void Pictures::note_out_of_memory(Process& process, Api api, format::Ref stack, 
       __atomic_store_n(&record->times, times, __ATOMIC_RELAXED);
     }
   }
-  busy_.store(0, std::memory_order_release);
+  picture_lock_of(process).unlock();
 }
 
 }  // namespace culprit

@@ -3,7 +3,6 @@
 // live allocations, so the state at such a moment is copied.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "interpose/base/placement.h"
@@ -18,17 +17,8 @@ struct Process;
 // Every function is thread-safe; of two concurrent requests for a picture one is dropped.
 class Pictures {
  public:
-  // `live` bytes of the device are in use, more than a moment ago. Takes a picture when that is a sixteenth more than
-  // in the last one, so that a growing program causes a few dozen pictures; `at_exit`: when it is more at all.
-  void note_growth(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit = false) {
-    if (wants(device, live, at_exit)) take_at_peak(process, device, live, at_exit);
-  }
-  // Whether note_growth() would take one.
-  bool wants(std::uint8_t device, std::uint64_t live, bool at_exit = false) const {
-    if (device >= ContextTable::kMostDevices) return false;
-    std::uint64_t last = pictured_[device].load(std::memory_order_relaxed);
-    return CULPRIT_UNLIKELY(live >= last + last / 16 + kLeastGrowth) || (at_exit && live > last);
-  }
+  // `live` bytes of the device are in use, so many that PeakPictures wants a picture.
+  CULPRIT_COLD void take_at_peak(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit);
 
   // A call that asked for `bytes` on the current device failed with out of memory.
   CULPRIT_COLD void note_out_of_memory(Process& process, Api api, format::Ref stack, std::uint64_t bytes);
@@ -36,15 +26,9 @@ class Pictures {
   // The interpreter begins to end: a picture of each device.
   CULPRIT_COLD void note_python_ends(Process& process);
 
-  // Prevents pictures until resume(). Returns false when one is being taken now.
-  bool pause() { return busy_.exchange(1, std::memory_order_acquire) == 0; }
-  void resume() { busy_.store(0, std::memory_order_release); }
-
  private:
-  static constexpr std::uint64_t kLeastGrowth = 1 << 20;
   static constexpr int kFailures = 4;
 
-  CULPRIT_COLD void take_at_peak(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit);
   bool may_take(std::uint64_t now, std::uint64_t share) const;
   void take_balance(Process& process, std::uint8_t device, format::Moment moment);
   // The fields of a picture that do not depend on the live allocations.
@@ -60,11 +44,9 @@ class Pictures {
   };
   void take(Process& process, format::PictureRecord* record, const Occasion& occasion);
 
-  std::atomic<std::uint32_t> busy_;
   std::uint32_t uses_;  // of records so far
   std::uint32_t next_failure_;
-  std::uint64_t spent_ns_;                                           // on all pictures so far
-  std::atomic<std::uint64_t> pictured_[ContextTable::kMostDevices];  // bytes of the last picture at a peak
+  std::uint64_t spent_ns_;  // on all pictures so far
   // Two for each device: one holds the last picture while the other is being written.
   format::Ref peaks_[ContextTable::kMostDevices];
   std::uint8_t turn_[ContextTable::kMostDevices];

@@ -1,8 +1,8 @@
 #include "interpose/recorder/pool_places.h"
 
 #include "interpose/driver/relaxed_capture.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/metering_state.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 
@@ -22,8 +22,8 @@ void PoolPlaces::set(CUmemoryPool pool, int device) {
 void note_pool_device(CUmemoryPool pool, int device) {
   Process* process = process_if_recording();
   if (process == nullptr) return;
-  process->meter.note_pool();
-  process->pool_places.set(pool, device < 0 ? PoolPlaces::kNone : device);
+  meter_of(*process).note_pool();
+  pool_places_of(*process).set(pool, device < 0 ? PoolPlaces::kNone : device);
 }
 
 int ask_pool_device(CUmemoryPool pool, CUdeviceptr memory) {
@@ -41,7 +41,7 @@ int ask_pool_device(CUmemoryPool pool, CUdeviceptr memory) {
     void* values[] = {&type, &managed, &ordinal};
     if (driver().cuPointerGetAttributes(3, attributes, values, memory) != CUDA_SUCCESS || type == 0) return;
     device = type == CU_MEMORYTYPE_HOST || managed != 0 ? PoolPlaces::kNone : ordinal;
-    process.pool_places.set(pool, device);
+    pool_places_of(process).set(pool, device);
   });
   return device;
 }

@@ -8,10 +8,9 @@
 #include <cstdint>
 
 #include "interpose/base/hash.h"
+#include "interpose/recorder/control_state.h"
 
 namespace culprit {
-
-struct Process;
 
 class PoolPlaces {
  public:
@@ -43,6 +42,12 @@ class PoolPlaces {
   std::atomic<std::uint64_t> entries_[kBuckets][kPlaces];
   std::atomic<std::uint32_t> victim_;
 };
+
+// The process with the part of this room; no room that Process belongs to stands above it.
+struct EventsState : ControlState {
+  PoolPlaces pool_places;
+};
+inline PoolPlaces& pool_places_of(Process& process) { return static_cast<EventsState&>(process).pool_places; }
 
 // A new pool. `device`: its device, negative = none.
 void note_pool_device(CUmemoryPool pool, int device);

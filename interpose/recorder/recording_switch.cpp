@@ -15,6 +15,8 @@
 #include "interpose/driver/driver.h"
 #include "interpose/driver/relaxed_capture.h"
 #include "interpose/format/signal_names.h"
+#include "interpose/recorder/control_state.h"
+#include "interpose/recorder/current_place.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/run_starts.h"
@@ -45,7 +47,7 @@ void on_signal(int, siginfo_t* info, void*) {
 
 // The current span, nullptr when none was written.
 format::SpanRecord* current_span(Process& process) {
-  format::Ref ref = process.switching.span.load(std::memory_order_acquire);
+  format::Ref ref = switching_of(process).span.load(std::memory_order_acquire);
   return ref == 0 ? nullptr : process.dump.at<format::SpanRecord>(ref);
 }
 
@@ -54,8 +56,8 @@ format::SpanRecord* current_span(Process& process) {
 void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
   // Recording may be switched without end: after this many spans the last one continues.
   constexpr std::uint32_t kMostSpans = 4096;
-  if (process.switching.spans.fetch_add(1, std::memory_order_relaxed) >= kMostSpans) {
-    process.switching.spans.store(kMostSpans, std::memory_order_relaxed);
+  if (switching_of(process).spans.fetch_add(1, std::memory_order_relaxed) >= kMostSpans) {
+    switching_of(process).spans.store(kMostSpans, std::memory_order_relaxed);
     add_counter(process.dump.header()->dropped_others, 1);
     if (format::SpanRecord* last = current_span(process)) __atomic_store_n(&last->end_ns, 0, __ATOMIC_RELAXED);
     return;
@@ -66,7 +68,7 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
     return;
   }
   auto* span = process.dump.at<format::SpanRecord>(ref);
-  span->begin_ns = process.switching.switched_on_ns.load(std::memory_order_relaxed);
+  span->begin_ns = switching_of(process).switched_on_ns.load(std::memory_order_relaxed);
   span->device = format::kNoDevice;
   format::MemoryReading reading;
   if (!has_captures(process) && device != format::kNoDevice && current_place(process).device == device &&
@@ -77,7 +79,7 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
     span->used_bytes = used > bytes ? used - bytes : 0;
   }
   __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
-  process.switching.span.store(ref, std::memory_order_release);
+  switching_of(process).span.store(ref, std::memory_order_release);
   // Recording was switched off meanwhile: the handler may have missed the span.
   if ((process.mode.load() & kModeOff) != 0) __atomic_store_n(&span->end_ns, now_ns(process), __ATOMIC_RELAXED);
 }
@@ -204,7 +206,7 @@ void begin_span_at_attach(Process& process) {
   span->begin_ns = now_ns(process);
   span->flags = format::kSpanReadAtBegin;
   __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
-  process.switching.span.store(ref, std::memory_order_release);
+  switching_of(process).span.store(ref, std::memory_order_release);
   process.mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn));
 }
 
@@ -217,7 +219,7 @@ void switch_recording(bool on) {
   format::Header* header = process->dump.header();
   std::uint64_t now = now_ns(*process);
   if (on) {
-    process->switching.switched_on_ns.store(now, std::memory_order_relaxed);
+    switching_of(*process).switched_on_ns.store(now, std::memory_order_relaxed);
     if (!has_several_drivers()) process->tables.live.resume_young();
     process->mode.fetch_or(kModeJustOn);
     process->mode.fetch_and(~static_cast<std::uint32_t>(kModeOff));

@@ -5,22 +5,13 @@
 // dump until recording is first on.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "interpose/base/placement.h"
-#include "interpose/format/dump_format.h"
 
 namespace culprit {
 
 struct Process;
-
-// The part of Process that belongs to this file. All zeros = recording was never switched.
-struct SwitchPart {
-  std::atomic<std::uint64_t> switched_on_ns;
-  std::atomic<std::uint32_t> spans;  // number of spans begun
-  std::atomic<format::Ref> span;     // SpanRecord of the current span; 0 = none written
-};
 
 // Whether a process that does not record yet should start with this CUDA call. The call also counts as a sign of CUDA.
 bool recording_wanted();

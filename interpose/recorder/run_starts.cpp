@@ -1,9 +1,11 @@
 #include "interpose/recorder/run_starts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -21,6 +23,7 @@
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/format/run_starts.h"
+#include "interpose/recorder/log.h"
 #include "interpose/recorder/variables.h"
 
 namespace culprit {
@@ -133,6 +136,16 @@ void note_run_start(const Options& options, int pid, int error, const char* path
       !send_message(options, pid, error, path))
     state = error != 0 ? error : format::kUntoldRecording;
   __atomic_store_n(&culprit_api_start_state, state, __ATOMIC_RELEASE);
+}
+
+void tell_no_memory() {
+  on_own_stack([] {
+    const Variables variables(nullptr);
+    Options options;  // on this stack: there is no other memory
+    read_options(variables, &options);
+    warn_no_memory(options);
+    note_run_start(options, static_cast<int>(getpid()), ENOMEM, "");
+  });
 }
 
 void note_waiting() {

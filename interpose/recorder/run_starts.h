@@ -11,6 +11,9 @@ namespace culprit {
 // file. Thread- and signal-safe. On the tracker's own stack only.
 void note_run_start(const Options& options, int pid, int error, const char* path);
 
+// For a process without memory for the recorder's first structures: writes a warning, and tells `culprit run`.
+void tell_no_memory();
+
 // Counts this process as one that waits for recording to be switched on, until note_run_start(). Does nothing without
 // the file, and the second time. Thread- and signal-safe.
 void note_waiting();

@@ -3,6 +3,7 @@
 #include "interpose/format/device_bytes.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
 
 namespace culprit {
 

@@ -1,13 +1,8 @@
 #include "interpose/recorder/stack_collection.h"
 
-#include <time.h>
-
-#include "interpose/base/clock.h"
+#include "interpose/base/spin_lock.h"
 #include "interpose/cpython/python_frames.h"
 #include "interpose/dump/event_tables.h"
-#include "interpose/owners/thread_paths.h"
-#include "interpose/recorder/pictures.h"
-#include "interpose/stacks/stack_memo.h"
 
 namespace culprit {
 
@@ -42,55 +37,6 @@ CULPRIT_READS_LIVE void forget_ended_record(const AllocationRecord& record) {
 }
 
 }  // namespace
-
-void StackHolders::enter(StackHolder* holder) {
-  SpinGuard guard(lock_);
-  holders_.add(holder);
-}
-
-void StackHolders::leave(StackHolder* holder) {
-  SpinGuard guard(lock_);
-  Holders::remove(holder);
-}
-
-void StackHolders::begin_meeting() {
-  ++meeting_;
-  // Used without membarrier(2): a store is visible to all threads long before this time is over.
-  constexpr std::uint64_t kLongEnough = 10000000;
-  not_before_ns_ = meet_other_threads() ? 0 : clock_ns(CLOCK_MONOTONIC) + kLongEnough;
-}
-
-bool StackHolders::have_met(const StackHolder* self) {
-  if (not_before_ns_ != 0 && clock_ns(CLOCK_MONOTONIC) < not_before_ns_) return false;
-  SpinGuard guard(lock_);
-  bool all = true;
-  for (StackHolder& holder : holders_) {
-    if (holder.seen == meeting_) continue;
-    if (&holder == self || !__atomic_load_n(holder.in_section, __ATOMIC_ACQUIRE)) {
-      holder.seen = meeting_;
-    } else {
-      all = false;
-    }
-  }
-  return all && all_watched();
-}
-
-void StackHolders::mark(StackTable& stacks) {
-  SpinGuard guard(lock_);
-  for (const StackHolder& holder : holders_) {
-    auto mark = [&](Ref stack) { stacks.mark(stack); };
-    holder.memo->for_each_stack(mark);
-    if (holder.python != nullptr) {
-      for (const PythonMemo::Entry& entry : holder.python->entries) {
-        stacks.mark(__atomic_load_n(&entry.native, __ATOMIC_ACQUIRE));
-        stacks.mark(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
-      }
-    }
-    if (holder.paths != nullptr) holder.paths->for_each_flight_stack(mark);
-    stacks.mark(__atomic_load_n(&holder.walked, __ATOMIC_ACQUIRE));
-    for (const Ref& kept : holder.kept) stacks.mark(__atomic_load_n(&kept, __ATOMIC_ACQUIRE));
-  }
-}
 
 // `forget_ended`: forget ended allocations that are kept for reports of double frees. An empty record without flags may
 // be in the middle of being ended: its stack is marked, unless the record was forgotten. Such a record may be ending
@@ -183,7 +129,7 @@ void StackCollection::step(const Parts& parts, const StackHolder* self) {
 }
 
 void StackCollection::advance(const Parts& parts, const StackHolder* self) {
-  if (busy_.exchange(1, std::memory_order_acquire) != 0) return;
+  if (!busy_.try_lock()) return;
   Phase phase = phase_.load(std::memory_order_relaxed);
   if (phase == Phase::kIdle && wants(parts) && parts.holders.all_watched()) {
     forget_ended_ = parts.stacks.is_tight();
@@ -202,13 +148,13 @@ void StackCollection::advance(const Parts& parts, const StackHolder* self) {
     phase = Phase::kSecondMeeting;
   }
   if (phase == Phase::kSecondMeeting && parts.holders.have_met(self) &&
-      (parts.pictures == nullptr || parts.pictures->pause())) {
+      (parts.pictures == nullptr || parts.pictures->try_lock())) {
     finish(parts);
-    if (parts.pictures != nullptr) parts.pictures->resume();
+    if (parts.pictures != nullptr) parts.pictures->unlock();
     phase = Phase::kIdle;
   }
   phase_.store(phase, std::memory_order_relaxed);
-  busy_.store(0, std::memory_order_release);
+  busy_.unlock();
 }
 
 }  // namespace culprit

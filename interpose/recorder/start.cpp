@@ -15,15 +15,23 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/process_names.h"
 #include "interpose/base/restrictions.h"
+#include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/api.h"
 #include "interpose/dump/truncation_guard.h"
 #include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/audit_state.h"
+#include "interpose/recorder/control_state.h"
 #include "interpose/recorder/exit_handlers.h"
 #include "interpose/recorder/job_rank.h"
+#include "interpose/recorder/known_threads.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/log.h"
+#include "interpose/recorder/marks.h"
+#include "interpose/recorder/metering_state.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/recording.h"
+#include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/run_starts.h"
 #include "interpose/recorder/variables.h"
 #include "interpose/stacks/stack_memo.h"
@@ -72,26 +80,7 @@ void describe_process(Process& process, const Variables& variables, bool called)
   }
 }
 
-// In a fork child: drops the copy of the parent's tables. Some may have been copied while another thread changed them,
-// so they are not read; they stay mapped.
-void drop_copy(Process& process) {
-  if (!process.in_use) return;
-  process.dump.close();
-  auto* rest = reinterpret_cast<char*>(&process) + Process::kWipedBytes;
-  std::memset(rest, 0, sizeof(process) - Process::kWipedBytes);
-}
-
 }  // namespace
-
-void tell_no_memory() {
-  on_own_stack([] {
-    const Variables variables(nullptr);
-    Options options;  // on this stack: there is no other memory
-    read_options(variables, &options);
-    warn_no_memory(options);
-    note_run_start(options, static_cast<int>(getpid()), ENOMEM, "");
-  });
-}
 
 int start_recording(Process& process, bool called) {
   process.pid = static_cast<int>(getpid());
@@ -125,7 +114,7 @@ int start_recording(Process& process, bool called) {
   guard_dump(process.dump);
   warn_refused_options(process.options);
   describe_process(process, variables, called);
-  process.gpu_questions.open(process);
+  meter_of(process).gpu_questions().open(process);
   begin_switched(process);
   note_audit_state(process);
   // Not in an attached process, where a detach would have to wait for the threads' records too.
@@ -136,6 +125,45 @@ int start_recording(Process& process, bool called) {
   process.generation = ++generations;
   register_exit_handlers();
   return 0;
+}
+
+Process* prepare_recording(int* error) {
+  Process* process = mapped_process();
+  Phase expected = Phase::kNone;
+  if (process == nullptr ||
+      (!process->phase.compare_exchange_strong(expected, Phase::kDetached) && expected != Phase::kDetached)) {
+    *error = process == nullptr ? ENOMEM : EBUSY;
+    return nullptr;
+  }
+  *error = start_recording(*process, true);
+  if (*error == 0) return process;
+  release_recording();
+  return nullptr;
+}
+
+void end_recording(Process& process) {
+  sum_live_bytes(process);
+  format::Header* header = process.dump.header();
+  header->end_time_ns = now_ns(process);
+  process.session.store(0);
+  process.phase.store(Phase::kDetached);
+  store_release(&header->process_state, format::ProcessState::kDetached);
+}
+
+void release_recording() {
+  Process* process = known_process();
+  if (process == nullptr) return;
+  for_each_known_thread(release_thread);
+  process->spares.free_memory();
+  process->tables.free_memory();
+  process->stacks.free_memory();
+  process->python.free_memory();
+  marks_of(*process).free_memory();
+  meter_of(*process).gpu_questions().close();
+  unguard_dump();
+  process->dump.close();
+  clear_process(*process);
+  process->phase.store(Phase::kDetached, std::memory_order_release);
 }
 
 void prepare_for_driver_threads() {

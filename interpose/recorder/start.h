@@ -1,4 +1,4 @@
-// The first call of a process: creates its dump and describes the process in it.
+// Where a recording begins and ends: what a new process starts with, and what it gives back.
 #pragma once
 
 namespace culprit {
@@ -13,7 +13,15 @@ int start_recording(Process& process, bool called);
 // of descriptors, if the process has one thread. Nothing of the program's changes. Once in each process.
 void prepare_for_driver_threads();
 
-// For a process without memory for the recorder's first structures: writes a warning, and tells `culprit run`. Once.
-void tell_no_memory();
+// For attach.cpp. Creates a dump; the caller follows with begin_recording(). Returns nullptr on failure; `error` is
+// then an errno.
+Process* prepare_recording(int* error);
+
+// Sets Phase::kDetached, and marks the dump as detached. Once wait_for_threads() has returned true, no hook writes to
+// the dump any more.
+void end_recording(Process& process);
+
+// Frees all mappings of recording, so that it can begin again. Only when no thread is in the tracker.
+void release_recording();
 
 }  // namespace culprit

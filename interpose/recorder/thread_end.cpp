@@ -5,13 +5,9 @@
 #include <cstdint>
 
 #include "interpose/base/late_load.h"
-#include "interpose/base/own_memory.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/prepared.h"
-#include "interpose/recorder/events.h"
-#include "interpose/recorder/known_threads.h"
-#include "interpose/recorder/marks.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/rooms_above.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/stacks/stack.h"
 
 namespace culprit {
@@ -19,30 +15,7 @@ namespace {
 
 pthread_key_t thread_end_key;
 bool thread_end_key_made = false;
-void (*note_end)(Process& process);
 __thread std::uint8_t rounds __attribute__((tls_model("initial-exec")));  // calls of thread_ends() so far
-
-void end_thread() {
-  forget_open_marks();
-  // The thread's frames are gone, so it left this hook by a cancellation or a jump.
-  if (thread_state.outermost_hook != nullptr) repair_left_hook();
-  Process* process = process_if_recording();
-  if (process == nullptr || thread_state.generation != process->generation) return;
-  note_end(*process);
-  process->tables.threads.end(thread_state.index, now_ns(*process), thread_state.sums.made, thread_state.sums.ended,
-                              process->dump);
-  flush_live_bytes(*process);
-  if (thread_state.dump.counters != nullptr) process->tables.counters.give_back(thread_state.dump.counters);
-  thread_state.dump.counters = nullptr;
-  thread_state.session = ThreadState::kNoSession;
-  thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
-  ThreadMemory* memory = thread_state.memory;
-  if (memory != nullptr) process->holders.leave(&memory->holder);
-  if (memory != nullptr) process->tables.live.end_thread(&memory->records, process->dump);
-  process->spares.give({memory, thread_state.paths.all});
-  thread_state.paths.all = nullptr;
-  thread_state.memory = nullptr;
-}
 
 // Thread-specific destructors may call CUDA, and those of other keys may run after ours. So the end is handled in the
 // last round that POSIX guarantees: until then this destructor stores its value again.
@@ -52,19 +25,12 @@ void thread_ends(void*) {
     watch_thread_end();
     return;
   }
-  bool limited = true;
-  on_own_stack([&] {
-    end_thread();
-    forget_this_thread();
-    limited = memory_is_limited();
-  });
-  release_own_stack(!limited);
+  rooms_above.end_thread();
 }
 
 }  // namespace
 
-void prepare_thread_end(void (*note)(Process& process)) {
-  note_end = note;
+void prepare_thread_end() {
   if (thread_end_key_made) return;
   thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
   // Other threads may make keys at the same time.

@@ -1,4 +1,4 @@
-// The end of a thread: its records go to the shared tables, and its private data is freed.
+// How the end of a thread is noticed. ended_thread.h says what is done then.
 //
 // libc calls exit() in the thread whose end ends the process, when that thread's destructors have run, ours too. Exit
 // handlers and the destructors of globals then still allocate and free.
@@ -22,10 +22,8 @@
 
 namespace culprit {
 
-struct Process;
-
-// Call once, at load. `note(process)` is called in each recorded thread that ends, before its data is freed.
-void prepare_thread_end(void (*note)(Process& process));
+// Call once, at load: makes the key.
+void prepare_thread_end();
 
 // Arranges for the calling thread's end to be noticed. Call when the thread gets data of its own. Thread-safe and
 // async-signal-safe; without effect when the process has no key left for thread-specific data.

@@ -15,11 +15,23 @@
 #include "interpose/dump/live_table.h"
 #include "interpose/owners/error_returns.h"
 #include "interpose/owners/thread_paths.h"
-#include "interpose/recorder/hook_entry.h"
-#include "interpose/recorder/stack_collection.h"
+#include "interpose/recorder/stack_holders.h"
 #include "interpose/stacks/stack_memo.h"
 
 namespace culprit {
+
+// A cache of enter_again() (hook_entry.h): with another interposer each call of the user contains a nested one, and the
+// result of one unwind holds for all calls with the same frames. One per thread; all zeros = empty.
+struct NestingMemo {
+  struct Entry {
+    std::uint64_t distance;  // between the two frames, 0 = unused
+    std::uint64_t outer_return;
+    std::uint64_t inner_return;
+  };
+  static constexpr std::uint32_t kEntries = 4;
+  Entry entries[kEntries];
+  std::uint32_t next;
+};
 
 // All zeros = of a new thread.
 struct ThreadMemory {

@@ -9,18 +9,42 @@
 #include <cstdint>
 
 #include "interpose/base/clock.h"
+#include "interpose/base/linked_list.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/thread_part.h"
 #include "interpose/owners/error_returns.h"
 #include "interpose/owners/thread_paths.h"
-#include "interpose/recorder/known_threads.h"
-#include "interpose/recorder/marks.h"
 
 namespace culprit {
 
+struct OpenMarks;
 struct ThreadMemory;
+struct ThreadState;
 
-// Sums of the events that this thread recorded (events.cpp).
+// The part of ThreadState that belongs to known_threads.h.
+struct KnownThread {
+  std::uint32_t list;  // the list that contains the thread, 0 = none
+  bool seen_outside;
+  bool past_its_end;           // the thread's end was handled: it was removed from all lists
+  const StackOfThread* stack;  // for the other threads
+  ThreadState* state;          // that contains this
+  ListLink<KnownThread> link;
+};
+
+// The label of an allocation whose thread has open marks or ranges that are not in the dump yet.
+constexpr format::Ref kUnresolvedLabel = 0xffffffff;
+
+// The part of ThreadState that belongs to marks.h.
+struct ThreadMarks {
+  format::Ref label;  // of the open marks and ranges; kUnresolvedLabel: not known yet
+  OpenMarks* open;    // nullptr = none
+
+  // The label of the thread's first allocation in a dump.
+  format::Ref at_start() const { return open == nullptr ? 0 : kUnresolvedLabel; }
+};
+
+// Sums of the events that this thread recorded (live_bytes.h, record_ends.h).
 struct ThreadSums {
   // Device memory that this thread made and ended, not yet added to the device's sum.
   std::int64_t live_delta;

@@ -1,18 +1,11 @@
 #include "interpose/recorder/view_requests.h"
 
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/rooms_above.h"
 
 namespace culprit {
-namespace {
-
-void (*serve_requests)(Process&, std::uint32_t);
-
-}  // namespace
-
-void prepare_view(void (*serve)(Process&, std::uint32_t)) { serve_requests = serve; }
 
 void request_view(Process& process, std::uint32_t requests) {
-  if (serve_requests != nullptr && process.options.python) serve_requests(process, requests);
+  if (rooms_above.serve_view != nullptr && process.options.python) rooms_above.serve_view(process, requests);
 }
 
 }  // namespace culprit

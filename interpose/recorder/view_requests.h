@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdint>
 
-namespace culprit {
+#include "interpose/recorder/process.h"
 
-struct Process;
+namespace culprit {
 
 enum ViewRequest : std::uint32_t {
   kViewLoad = 1,      // bring the view's code into the interpreter, and names of threads out of it
@@ -16,7 +16,7 @@ enum ViewRequest : std::uint32_t {
   kViewAttach = 8,    // with kViewLoad: the caller is an injector, at a point that it found safe
 };
 
-// The view's part of Process. All zeros = no view was asked for.
+// All zeros = no view was asked for.
 struct ViewPart {
   std::atomic<std::uint32_t> wanted;     // ViewRequest, not served yet
   std::atomic<std::uint64_t> queued_ns;  // when a call was queued in the interpreter; 0 = none is queued
@@ -25,8 +25,11 @@ struct ViewPart {
   std::atomic<std::uint32_t> failures;   // to load the code, in a row
 };
 
-// Call once, at load: the function that serves requests.
-void prepare_view(void (*serve)(Process& process, std::uint32_t requests));
+// The process with the view's part.
+struct ViewState : Process {
+  ViewPart view;
+};
+inline ViewPart& view_of(Process& process) { return static_cast<ViewState&>(process).view; }
 
 // Passes ViewRequest bits on. Does nothing with CULPRIT_PYTHON=0. On the tracker's own stack only. Thread-safe.
 void request_view(Process& process, std::uint32_t requests);
