@@ -1,5 +1,5 @@
-// For work that one thread does at a time, while others that want to do it skip it. Nobody waits for this lock, so it
-// may be held while the driver is called. All zeros = free.
+// For work that one thread does at a time, while others that want to do it skip it. No thread waits for this lock, so
+// it may be held while the driver is called. All zeros = free.
 #pragma once
 
 #include <atomic>

@@ -1,11 +1,11 @@
 #include "interpose/causes/failed_calls.h"
 
+#include "interpose/call_stack/current_stack.h"
+#include "interpose/call_stack/view_requests.h"
+#include "interpose/control/control_state.h"
 #include "interpose/owners/function_tables.h"
-#include "interpose/recorder/control_state.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/recording.h"
-#include "interpose/recorder/view_requests.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {

@@ -1,12 +1,12 @@
 // Hooks that create, retain, release and destroy contexts; destroying one also ends everything that lived in it.
+#include "interpose/call_stack/view_requests.h"
+#include "interpose/control/audit_state.h"
+#include "interpose/control/start.h"
+#include "interpose/events/driver_lives.h"
+#include "interpose/events/events.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/audit_state.h"
-#include "interpose/recorder/driver_lives.h"
-#include "interpose/recorder/events.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/recording.h"
-#include "interpose/recorder/start.h"
-#include "interpose/recorder/view_requests.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {

@@ -1,13 +1,13 @@
 // Stream-ordered memory, stream capture, graphs and the memory that graphs make.
 //
-// recorder/graph_memory.h follows the memory of graphs.
+// events/graph_memory.h follows the memory of graphs.
+#include "interpose/events/events.h"
+#include "interpose/events/graph_launches.h"
+#include "interpose/events/graph_memory.h"
+#include "interpose/events/pool_places.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/events.h"
-#include "interpose/recorder/graph_launches.h"
-#include "interpose/recorder/graph_memory.h"
-#include "interpose/recorder/pool_places.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/recording.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {

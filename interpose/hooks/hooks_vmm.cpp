@@ -3,13 +3,13 @@
 // cuMemCreate makes physical memory and one handle to it. cuMemMap makes it visible at an address; cuMemRelease
 // releases a handle. The memory is freed when the last handle and the last mapping are released, in either order. It is
 // counted once, where it was created; a mapping and a reservation are 0 bytes.
+#include "interpose/call_stack/current_stack.h"
+#include "interpose/events/events.h"
+#include "interpose/events/record_ends.h"
+#include "interpose/events/sharing.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/events.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/record_ends.h"
-#include "interpose/recorder/recording.h"
-#include "interpose/recorder/sharing.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {

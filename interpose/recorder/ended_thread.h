@@ -1,9 +1,0 @@
-// What is done when a thread ends (thread_end.h): its records go to the shared tables, and its private data is freed.
-#pragma once
-
-namespace culprit {
-
-// The calling thread ends; its destructors have run, but for those that no round is left for.
-void end_thread();
-
-}  // namespace culprit

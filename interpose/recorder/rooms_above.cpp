@@ -1,7 +1,0 @@
-#include "interpose/recorder/rooms_above.h"
-
-namespace culprit {
-
-RoomsAbove rooms_above;
-
-}  // namespace culprit
