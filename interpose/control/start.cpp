@@ -22,6 +22,7 @@
 #include "interpose/control/marks.h"
 #include "interpose/control/recording_switch.h"
 #include "interpose/driver/api.h"
+#include "interpose/driver/driver.h"
 #include "interpose/dump/truncation_guard.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/metering/metering_state.h"

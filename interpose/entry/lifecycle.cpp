@@ -33,6 +33,7 @@
 #include "interpose/control/ended_thread.h"
 #include "interpose/control/recording_switch.h"
 #include "interpose/control/start.h"
+#include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/entry/references.h"

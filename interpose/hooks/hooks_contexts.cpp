@@ -2,6 +2,7 @@
 #include "interpose/call_stack/view_requests.h"
 #include "interpose/control/audit_state.h"
 #include "interpose/control/start.h"
+#include "interpose/driver/driver.h"
 #include "interpose/events/driver_lives.h"
 #include "interpose/events/events.h"
 #include "interpose/hooks/hooks.h"

@@ -1,6 +1,7 @@
 // Stream-ordered memory, stream capture, graphs and the memory that graphs make.
 //
 // events/graph_memory.h follows the memory of graphs.
+#include "interpose/driver/driver.h"
 #include "interpose/events/events.h"
 #include "interpose/events/graph_launches.h"
 #include "interpose/events/graph_memory.h"

@@ -1,5 +1,6 @@
 #include "interpose/metering/metered_calls.h"
 
+#include "interpose/driver/driver.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/metering/metering_state.h"
 #include "interpose/process/current_place.h"

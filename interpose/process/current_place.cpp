@@ -1,6 +1,7 @@
 #include "interpose/process/current_place.h"
 
 #include "interpose/base/own_stack.h"
+#include "interpose/driver/driver.h"
 
 namespace culprit {
 

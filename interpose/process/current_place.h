@@ -3,6 +3,7 @@
 
 #include "interpose/base/placement.h"
 #include "interpose/driver/api.h"
+#include "interpose/driver/driver.h"
 #include "interpose/process/process.h"
 #include "interpose/process/thread_state.h"
 

@@ -1,4 +1,4 @@
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 
 #include <algorithm>
 #include <map>
