@@ -18,10 +18,13 @@
 #include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/call_stack/view_requests.h"
+#include "interpose/control/recording_switch.h"
+#include "interpose/control/start.h"
 #include "interpose/driver/driver.h"
-#include "interpose/recorder/attach_state.h"
-#include "interpose/recorder/known_threads.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/attach_state.h"
+#include "interpose/process/known_threads.h"
+#include "interpose/process/process.h"
 
 namespace culprit {
 namespace {

@@ -1,7 +1,6 @@
 #include "interpose/driver/driver.h"
 
 #include <cstring>
-#include <initializer_list>
 
 #include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
@@ -11,16 +10,6 @@ namespace culprit {
 
 namespace {
 const Driver kNoDriver = {};
-}
-
-// The name decides, of the file or the DT_SONAME: other vendors' drivers have only one of them.
-bool is_libcuda(const ElfModule& module, const char* path) {
-  const char* slash = path == nullptr ? nullptr : std::strrchr(path, '/');
-  const char* file = slash != nullptr ? slash + 1 : path;
-  for (const char* name : {module.soname, file}) {
-    if (name != nullptr && (std::strncmp(name, "libcuda.so", 10) == 0)) return find_symbol(module, "cuInit") != 0;
-  }
-  return false;
 }
 
 const Driver& driver() {
