@@ -8,8 +8,9 @@
 //                   address of libc's code that ends signal handlers
 //                   registers, vector state, signal mask             which that restores
 //
-// Where the thread shall run without a stop until the call has ended, it goes on to two more calls: of one that stores
-// a word, which tells of the end, and of one that waits to be seen.
+// Where the thread shall run without a stop until the call has ended, it goes on to three more calls: of one that
+// stores a word, which tells of the end, of one that waits to be seen, and, if it was not, of one that stores the time
+// at which it resumes its work.
 //
 // A second frame of this kind lies on the thread's own stack, below the part in use, where the kernel would put a
 // signal frame. It serves the system calls that map and unmap the first. So the thread can resume by itself at any

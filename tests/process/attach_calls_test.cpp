@@ -52,9 +52,10 @@ const std::vector<std::string> kNotToBeStopped = {
     "accept_timed",     "connect_timed", "write_timed",  "send_timed", "semtimedop",    "io_getevents", "write_part",
     "pselect_constant", "send_part",     "recv_part",    "low_water",  "io_uring_enter"};
 const std::vector<std::string> kContinued = {
-    "nanosleep",  "clock_nanosleep", "clock_nanosleep_until", "poll",      "ppoll",       "select", "pselect",
-    "futex",      "futex_until",     "futex_endless",         "read_pipe", "read_socket", "recv",   "recvmsg",
-    "read_event", "read_timer",      "read_terminal",         "epoll",     "accept",      "wait4",  "pause"};
+    "futex_of_many", "queue_until", "msgrcv", "flock",   "nanosleep",  "clock_nanosleep", "clock_nanosleep_until",
+    "poll",          "ppoll",       "select", "pselect", "futex",      "futex_until",     "futex_endless",
+    "read_pipe",     "read_socket", "recv",   "recvmsg", "read_event", "read_timer",      "read_terminal",
+    "epoll",         "accept",      "wait4",  "pause"};
 
 std::vector<std::string> with(const std::string& helper, const std::string& seconds,
                               const std::vector<std::string>& cases) {

@@ -146,6 +146,20 @@ TEST_CASE("a program without /proc in its root is left alone", "[attach]") {
                        [](pid_t pid) { check_refused(pid, "has no /proc in its root (chroot), which "); }));
 }
 
+TEST_CASE("a library of another name is not loaded", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const std::string library = folder.file("recorder.so");
+  fs::copy_file(library_path(), library);
+  check_fine(run_alone("attach_target", {"apart"}, [&](pid_t pid) {
+    const Finished attached = run_culprit({"attach", std::to_string(pid)}, {{"CULPRIT_LIBRARY", library}});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 3);
+    CHECK(has(attached.err, "under this name, which must begin with libculprit.so"));
+    CHECK_FALSE(contains(file_text("/proc/" + std::to_string(pid) + "/maps"), "recorder.so"));
+  }));
+}
+
 TEST_CASE("a library that the program may not read is not loaded, and the message says why", "[attach]") {
   if (!may_trace() || getuid() != 0) return;
   const TemporaryFolder folder;
