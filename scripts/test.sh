@@ -96,8 +96,13 @@ unit_tests_of() {
 failed=()
 running=()
 names=()
+configuring=()
 for preset in "${presets[@]}"; do
-  env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER cmake --preset "$preset" </dev/null >/dev/null
+  env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER cmake --preset "$preset" </dev/null >/dev/null &
+  configuring+=($!)
+done
+for pid in "${configuring[@]}"; do wait "$pid" || fail "cmake cannot configure a build with sanitizers, see above"; done
+for preset in "${presets[@]}"; do
   lines_of unit_tests_of "build-$preset"; targets=("${lines[@]}")
   cmake --build "build-$preset" --target "${targets[@]}" </dev/null
   # Inputs and reports of many megabytes take minutes under a sanitizer. A filter would run hidden tests, so it names
