@@ -2,13 +2,16 @@
 # Builds and tests: scripts/test.sh [ctest options...]
 #
 # Without options the script runs the unit tests under ASan and UBSan (build-asan/) and under TSan (build-tsan/), the
-# fuzz targets for 4 seconds each (build-asan/), and then all tests of build/ on the simulated driver; ctest's summary
-# and the slowest 20 tests and files to compile come last. With options, for example `-L unit` or `-R frees`, it builds
-# the targets that those tests of build/ need, runs only them, and installs no optional packages.
+# fuzz targets for 4 seconds each (build-asan/), and then all tests of build/ on the simulated driver. ctest's summary,
+# the time of each part, and the slowest 20 tests and files to compile come last. With options, for example `-L unit` or
+# `-R frees`, it builds the targets that those tests of build/ need, runs only them, and installs no optional packages.
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
+# `python3` may be a script of pyenv's that looks for the interpreter, a tenth of a second of processor time for each of
+# the thousand starts: the tests find the interpreter itself first.
+if python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null); then PATH=$(dirname "$python"):$PATH; fi
 # One more than there are processors: many tests wait for a program's time to pass.
 run_ctest() { ctest --output-on-failure --parallel "$(($(nproc) + 1))" "$@" </dev/null; }
 if [ $# -gt 0 ]; then
@@ -19,6 +22,19 @@ if [ $# -gt 0 ]; then
   exit
 fi
 
+# part_ends NAME: the seconds since the last part's end, and those of processors in commands that ended meanwhile. Tests
+# in the background belong to the last part, which waits for them.
+clock=$(mktemp)
+trap 'rm -f "$clock"' EXIT
+parts=() part_seconds=0 part_used=0
+part_ends() {
+  times >"$clock"
+  local used seconds=$SECONDS
+  used=$(awk -F '[ms, ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' "$clock")
+  parts+=("$(printf '%6d s %6d s  %s' $((seconds - part_seconds)) $((used - part_used)) "$1")")
+  part_seconds=$seconds part_used=$used
+}
+
 # optional EFFECT COMMAND...: COMMAND installs something that only some tests need. When it fails, EFFECT is printed.
 optional() {
   local effect=$1
@@ -26,6 +42,12 @@ optional() {
   "$@" || say "$effect"
 }
 packages=scripts/install-packages.sh
+# One call of apt, because each takes seconds. A package that it cannot install is wanted again below, with its use.
+wanted=(musl-tools valgrind libgtest-dev python3-pytest python3-pytest-xdist chromium chromium-driver python3-selenium
+  mandoc ccache lld)
+command -v go >/dev/null || wanted+=(golang-go)
+command -v mpirun >/dev/null || wanted+=(openmpi-bin)
+$packages "${wanted[@]}" || true
 presets=(asan tsan)
 if ! scripts/clang-sanitizers.sh; then
   say "without clang++ and its sanitizers no unit test runs under ASan, UBSan and TSan, nothing is fuzzed," \
@@ -57,7 +79,9 @@ if command -v ccache >/dev/null; then
   export CCACHE_SLOPPINESS=locale
   export CCACHE_DIR=${CCACHE_DIR:-$root/build/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root}
 fi
+part_ends "installation"
 scripts/build.sh
+part_ends "build/"
 
 # TSan cannot lay out its shadow memory where the kernel randomizes addresses with more than 28 bits.
 fixed_addresses=()
@@ -72,8 +96,13 @@ unit_tests_of() {
 failed=()
 running=()
 names=()
+configuring=()
 for preset in "${presets[@]}"; do
-  env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER cmake --preset "$preset" </dev/null >/dev/null
+  env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER cmake --preset "$preset" </dev/null >/dev/null &
+  configuring+=($!)
+done
+for pid in "${configuring[@]}"; do wait "$pid" || fail "cmake cannot configure a build with sanitizers, see above"; done
+for preset in "${presets[@]}"; do
   lines_of unit_tests_of "build-$preset"; targets=("${lines[@]}")
   cmake --build "build-$preset" --target "${targets[@]}" </dev/null
   # Inputs and reports of many megabytes take minutes under a sanitizer. A filter would run hidden tests, so it names
@@ -86,9 +115,11 @@ for preset in "${presets[@]}"; do
     running+=($!)
     names+=("$preset:$target")
   done
+  part_ends "build-$preset/"
 done
 echo "== fuzz targets, 4 seconds each"
 scripts/fuzz.sh --preset asan --seconds 4 || failed+=(fuzz)
+part_ends "fuzz targets"
 # Tests with the label gpu would only say that they are skipped.
 left_out=()
 scripts/has-gpu.sh >/dev/null 2>&1 || left_out=(--label-exclude '^gpu$')
@@ -105,6 +136,9 @@ for i in "${!names[@]}"; do
     cat "$log"
   fi
 done
+part_ends "tests"
+echo "== parts: seconds, and those of processors"
+printf '%s\n' "${parts[@]}"
 scripts/slowest.py build/tests.xml build build-asan build-tsan
 if [ ${#failed[@]} -gt 0 ]; then
   fail "failed: ${failed[*]}"

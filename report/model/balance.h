@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interpose/format/dump_balance.h"
+#include "report/base/compiled_once.h"
 #include "report/model/gpu_charges.h"
 #include "report/model/thread_info.h"
 
@@ -62,6 +63,7 @@ const char* problem_advice(format::GpuProblem problem);
 
 // The balance of a device, as one process sees it.
 struct Balance {
+  CULPRIT_COMPILED_ONCE(Balance);
   std::uint32_t process = 0;  // in a merged report: index into Report::job
   unsigned device = 0;
   format::Moment moment = format::Moment::kNone;  // kNone: now
@@ -90,6 +92,7 @@ struct Balance {
 
 // Calls of one place that made the driver take memory.
 struct Bill {
+  CULPRIT_COMPILED_ONCE(Bill);
   std::uint32_t process = 0;
   unsigned device = 0;
   BalancePart what = BalancePart::kRest;
@@ -109,6 +112,7 @@ struct Bill {
 };
 
 struct ContextInfo {
+  CULPRIT_COMPILED_ONCE(ContextInfo);
   std::uint32_t process = 0;
   unsigned device = 0;
   format::Kind kind = format::Kind::kContext;

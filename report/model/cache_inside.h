@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "report/base/compiled_once.h"
+
 namespace culprit::report {
 
 // Why idle memory did not serve a request.
@@ -18,6 +20,7 @@ const char* idle_reason_words(IdleReason reason);
 
 // A framework's report about the segments of its cache, in a Python program.
 struct CacheInside {
+  CULPRIT_COMPILED_ONCE(CacheInside);
   struct Segment {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;

@@ -9,12 +9,15 @@
 #include <tuple>
 #include <vector>
 
+#include "report/base/compiled_once.h"
+
 namespace culprit::report {
 
 struct Picture;
 struct ResolvedStack;
 
 struct FailedAllocation {
+  CULPRIT_COMPILED_ONCE(FailedAllocation);
   std::string api;
   std::string driver_api;
   int code = 0;

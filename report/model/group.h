@@ -9,6 +9,7 @@
 #include "interpose/format/dump_causes.h"
 #include "interpose/format/dump_file.h"
 #include "interpose/format/dump_records.h"
+#include "report/base/compiled_once.h"
 #include "report/model/evidence.h"
 #include "report/model/marks.h"
 #include "report/model/thread_info.h"
@@ -30,6 +31,7 @@ enum class Comparison { kNone, kNew, kGrown, kKnown };
 
 // A group of allocations or other resources with one stack, kind, device, API and cause.
 struct Group {
+  CULPRIT_COMPILED_ONCE(Group);
   std::string id;  // 16 hex digits, the same in every run of the same program; others may have it, too
   format::Kind kind = format::Kind::kNone;
   std::string api;         // as in the user's code: "cudaMalloc", or "cuMemAlloc" for a direct driver call
@@ -66,6 +68,7 @@ struct Group {
 };
 
 struct ErrorGroup {
+  CULPRIT_COMPILED_ONCE(ErrorGroup);
   format::ErrorType type = format::ErrorType::kNone;
   std::string api;
   std::string driver_api;

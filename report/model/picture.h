@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interpose/format/dump_records.h"
+#include "report/base/compiled_once.h"
 #include "report/model/cache_inside.h"
 #include "report/model/gpu_charges.h"
 
@@ -26,6 +27,7 @@ struct PictureEntry {
 
 // The holders of a device's memory at one moment: at the highest use, or when an allocation failed.
 struct Picture {
+  CULPRIT_COMPILED_ONCE(Picture);
   std::uint32_t process = 0;  // in a merged report: index into Report::job
   bool out_of_memory = false;
   std::optional<unsigned> device;

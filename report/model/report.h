@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "report/base/compiled_once.h"
 #include "report/model/audit.h"
 #include "report/model/balance.h"
 #include "report/model/cache_inside.h"
@@ -26,6 +27,7 @@
 namespace culprit::report {
 
 struct Report {
+  CULPRIT_COMPILED_ONCE(Report);
   std::string dump_path;
   ProcessInfo process;          // the first of `job` in a merged report
   std::vector<JobProcess> job;  // the merged processes, by rank; empty: a report of one process

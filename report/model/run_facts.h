@@ -8,6 +8,7 @@
 
 #include "interpose/format/dump_file.h"
 #include "interpose/format/dump_records.h"
+#include "report/base/compiled_once.h"
 #include "report/dump/process_status.h"
 
 namespace culprit::report {
@@ -23,6 +24,7 @@ struct TimeLine {
 };
 
 struct DeviceInfo {
+  CULPRIT_COMPILED_ONCE(DeviceInfo);
   unsigned ordinal = 0;
   std::string uuid;  // "GPU-5f3a..." or "MIG-..."
   std::string name;
@@ -52,6 +54,7 @@ struct AllocationSite {
 };
 
 struct ProcessInfo {
+  CULPRIT_COMPILED_ONCE(ProcessInfo);
   std::uint32_t pid = 0;
   std::uint32_t parent_pid = 0;
   std::string host;
@@ -114,6 +117,7 @@ struct RecordingInfo {
 
 // One of the processes in a merged report.
 struct JobProcess {
+  CULPRIT_COMPILED_ONCE(JobProcess);
   std::string dump_path;
   std::uint32_t pid = 0;
   std::string host;

@@ -69,7 +69,7 @@ class BrowserTest(unittest.TestCase):
         self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
 
     def wait(self, condition):
-        WebDriverWait(self.browser, 60).until(lambda _: condition())
+        WebDriverWait(self.browser, 60, poll_frequency=0.05).until(lambda _: condition())
 
     def script(self, text, *arguments):
         return self.browser.execute_script(text, *arguments)
@@ -79,6 +79,10 @@ class BrowserTest(unittest.TestCase):
 
     def all(self, selector):
         return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def shown_text(self, selector):
+        """The text of a large element as it is shown. Selenium's own `text` takes seconds for a thousand of lines."""
+        return self.script("return document.querySelector(arguments[0]).innerText", selector)
 
     def texts(self, selector):
         return self.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)",

@@ -21,7 +21,7 @@ del sys.argv[1:5]
 class Page(BrowserTest):
     @classmethod
     def make_pages(cls, folder):
-        subprocess.run([PROGRAM, "[.pages]"], env={**os.environ, "CULPRIT_PAGES": folder}, timeout=100,
+        subprocess.run([PROGRAM, "[.pages],[.large_pages]"], env={**os.environ, "CULPRIT_PAGES": folder}, timeout=100,
                        check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
     def test_large_report_opens_with_all_groups(self):
@@ -349,9 +349,9 @@ class Page(BrowserTest):
         self.find("#theme").click()  # paper is white even so
         self.script("if (document.documentElement.dataset.theme !== 'dark') document.querySelector('#theme').click()")
         self.set_paper()
-        printed = self.find(".printed")
-        self.assertIn("train::assemble", printed.text)
-        self.assertIn("the residual is NaN in step", printed.text)
+        printed = self.shown_text(".printed")
+        self.assertIn("train::assemble", printed)
+        self.assertIn("the residual is NaN in step", printed)
         self.assertEqual(self.script("return document.querySelectorAll('.printed tr.row').length"), 100)
         # With all 28 callers; the shown list stands back.
         self.assertEqual(self.script("""return document.querySelectorAll(

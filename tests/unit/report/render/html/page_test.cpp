@@ -300,7 +300,6 @@ TEST_CASE("the pages that the browser test looks at", "[.pages]") {
   const char* folder = std::getenv("CULPRIT_PAGES");
   REQUIRE(folder != nullptr);
   std::ofstream(std::string(folder) + "/hostile.html") << page_of({hostile_report()});
-  std::ofstream(std::string(folder) + "/large.html") << page_of({large_report(5000)});
   Program clean;
   std::ofstream(std::string(folder) + "/clean.html") << page_of({clean.report()});
   Report with_finding = large_report(12);
@@ -313,9 +312,16 @@ TEST_CASE("the pages that the browser test looks at", "[.pages]") {
   Report killed = large_report(12);
   killed.process.status.ended = Ended::kKilled;
   std::ofstream(std::string(folder) + "/killed.html") << page_of({killed});
-  std::ofstream(std::string(folder) + "/many_stacks.html") << page_of({many_stacks_report(100000)});
   std::ofstream(std::string(folder) + "/long_names.html") << page_of({long_names_report()});
   std::ofstream(std::string(folder) + "/job.html") << page_of({job_report(1024)});
   std::ofstream(std::string(folder) + "/job_apart.html") << page_of(ranks_of(16));
   std::ofstream(std::string(folder) + "/two.html") << page_of({clean.report(), large_report(12)});
+}
+
+// Seconds: in a case of its own, for html_test.py only.
+TEST_CASE("the large pages that the browser test looks at", "[.large_pages]") {
+  const char* folder = std::getenv("CULPRIT_PAGES");
+  REQUIRE(folder != nullptr);
+  std::ofstream(std::string(folder) + "/large.html") << page_of({large_report(5000)});
+  std::ofstream(std::string(folder) + "/many_stacks.html") << page_of({many_stacks_report(100000)});
 }
