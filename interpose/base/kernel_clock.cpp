@@ -2,14 +2,14 @@
 
 #include <elf.h>
 
+#include <atomic>
+
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/machine.h"
-#include "interpose/base/own_files.h"
 #include "interpose/base/raw_calls.h"
 
 namespace culprit {
-
-std::atomic<std::uint64_t (*)(std::uint64_t)> auxiliary_for_clock;
 
 int system_clock(clockid_t clock, struct timespec* time) {
   return static_cast<int>(system_call(SYS_clock_gettime, clock, time));
@@ -17,14 +17,9 @@ int system_clock(clockid_t clock, struct timespec* time) {
 
 namespace {
 
-std::uint64_t auxiliary(std::uint64_t type) {
-  auto* of_libc = auxiliary_for_clock.load(std::memory_order_relaxed);
-  return of_libc != nullptr ? of_libc(type) : auxiliary_from_proc(type);
-}
-
 // The vDSO's function if there is one: it cannot be interposed.
 ClockFunction find_function() {
-  const std::uint64_t begin = auxiliary(AT_SYSINFO_EHDR);
+  const std::uint64_t begin = auxiliary_value(AT_SYSINFO_EHDR);
   if (begin == 0) return system_clock;
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
   struct dl_phdr_info info = {};

@@ -3,10 +3,7 @@
 
 #include <time.h>
 
-#include <atomic>
 #include <cstdint>
-
-#include "interpose/base/placement.h"
 
 namespace culprit {
 
@@ -25,8 +22,5 @@ ClockFunction clock_function();
 
 // The time of the kernel's last tick, without a system call where there is a vDSO.
 std::uint64_t tick_ns();
-
-// How the vDSO is found, once it can be asked of libc: getauxval(). Until then /proc is read.
-extern CULPRIT_OWN std::atomic<std::uint64_t (*)(std::uint64_t type)> auxiliary_for_clock;
 
 }  // namespace culprit

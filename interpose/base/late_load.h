@@ -22,9 +22,6 @@ bool is_libc(const struct dl_phdr_info& info, const ElfModule& module);
 // Found in libc's symbol table, which avoids sanitizers' interceptors and other interposers.
 std::uint64_t libc_function(const char* name);
 
-// An entry of the auxiliary vector, like getauxval(); 0 = unknown.
-std::uint64_t auxiliary_value(std::uint64_t type);
-
 // Whether an address lies in libc or the loader.
 bool in_libc(std::uint64_t address);
 

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/os.h"
-#include "interpose/base/own_files.h"
 
 // The loader's list for debuggers. It is data, so it is not interposed; other libcs lack it. A program may have a copy
 // of it (copy relocation) with the same list.

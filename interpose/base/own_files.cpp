@@ -1,9 +1,7 @@
 #include "interpose/base/own_files.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 
 #include "interpose/base/raw_calls.h"
 #include "interpose/base/text_writer.h"
@@ -52,15 +50,6 @@ int open_own_file(int (*open_file)(const char*, int, unsigned), const char* name
 
 std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity) {
   return read_and_close(open_own_file(open_plainly, name, O_RDONLY), buffer, capacity);
-}
-
-std::uint64_t auxiliary_from_proc(std::uint64_t type) {
-  ElfW(auxv_t) entries[48];
-  std::size_t bytes = read_own_file("auxv", reinterpret_cast<char*>(entries), sizeof(entries));
-  for (std::size_t i = 0; (i + 1) * sizeof(entries[0]) <= bytes; ++i) {
-    if (entries[i].a_type == type) return entries[i].a_un.a_val;
-  }
-  return 0;
 }
 
 }  // namespace culprit

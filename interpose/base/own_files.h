@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace culprit {
 
@@ -17,8 +16,5 @@ int open_own_file(int (*open_file)(const char* path, int flags, unsigned mode), 
 // Reads at most `capacity` - 1 bytes of `path` and terminates them with NUL. Returns the number of bytes, 0 on failure.
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity);
 std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity);
-
-// An entry of the auxiliary vector, read from /proc: for when libc's getauxval() is not known yet, or absent.
-std::uint64_t auxiliary_from_proc(std::uint64_t type);
 
 }  // namespace culprit

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/base/late_load.h"
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/maps_line.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_files.h"
