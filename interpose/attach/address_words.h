@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "interpose/base/elf_symbols.h"
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/memory_map.h"
 #include "interpose/base/spin_lock.h"
 #include "interpose/format/attach_request.h"

@@ -18,25 +18,16 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/base/clock.h"
+#include "interpose/base/kernel_clock.h"
+#include "interpose/base/own_files.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
-#include "interpose/base/spin_lock.h"
-#include "interpose/base/text_writer.h"
 
 namespace culprit {
 namespace {
 
 constexpr std::uint64_t kBlockBytes = 4096;
-
-int system_open(const char* path, int flags, unsigned mode) {
-  long fd;
-  do {
-    fd = system_call(SYS_openat, AT_FDCWD, path, flags, mode);
-  } while (fd == -EINTR);
-  return static_cast<int>(fd);
-}
 
 int system_close(int fd) { return static_cast<int>(system_call(SYS_close, fd)); }
 
@@ -120,7 +111,7 @@ std::uint64_t system_limit(int resource) {
                                       : resource == RLIMIT_DATA ? &memory_limits.data
                                                                 : nullptr;
   constexpr std::uint64_t kTenMs = 10000000;
-  const std::uint64_t now = known == nullptr ? 0 : clock_ns(CLOCK_MONOTONIC_COARSE) / kTenMs;
+  const std::uint64_t now = known == nullptr ? 0 : tick_ns() / kTenMs;
   if (known != nullptr && memory_limits.tick.load(std::memory_order_acquire) == now)
     return known->load(std::memory_order_relaxed);
   char text[2048];
@@ -240,47 +231,18 @@ CULPRIT_LOADING void system_restore_signals(std::uint64_t mask) { set_signal_mas
 }  // namespace
 
 OsCalls os = {
-    system_open,    system_close,         system_identify,        system_identify_path,  system_duplicate_from,
+    open_plainly,   system_close,         system_identify,        system_identify_path,  system_duplicate_from,
     system_reserve, system_resize,        system_make_folder,     system_limit,          system_exchange_limit,
     system_map,     system_unmap,         system_protect,         system_remap,          system_unlock,
     system_advise,  system_read_at,       system_read_own_memory, system_write_own_word, system_membarrier,
     system_futex,   system_block_signals, system_restore_signals,
 };
 
-namespace {
+int open_own_file(const char* name, int flags) { return open_own_file(os.open_file, name, flags); }
 
-std::size_t read_and_close(int fd, char* buffer, std::size_t capacity) {
-  buffer[0] = '\0';
-  if (fd < 0) return 0;
-  std::size_t total = 0;
-  while (total + 1 < capacity) {
-    long count = system_call(SYS_read, fd, buffer + total, capacity - 1 - total);
-    if (count == -EINTR) continue;
-    if (count <= 0) break;
-    total += static_cast<std::size_t>(count);
-  }
-  system_close(fd);
-  buffer[total] = '\0';
-  return total;
-}
-
-}  // namespace
-
-std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
-  return read_and_close(system_open(path, O_RDONLY | O_CLOEXEC, 0), buffer, capacity);
-}
-
-int open_own_file(const char* name, int flags) {
-  char path[64];
-  TextWriter(path, sizeof(path)) << "/proc/thread-self/" << name;
-  const int fd = os.open_file(path, flags | O_CLOEXEC, 0);
-  if (fd != -ENOENT) return fd;
-  TextWriter(path, sizeof(path)) << "/proc/self/" << name;  // a kernel before 3.17
-  return os.open_file(path, flags | O_CLOEXEC, 0);
-}
-
-std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity) {
-  return read_and_close(open_own_file(name, O_RDONLY), buffer, capacity);
+void sleep_microseconds(std::uint32_t microseconds) {
+  const std::uint32_t never_woken = 0;
+  os.futex(&never_woken, FUTEX_WAIT_PRIVATE, 0, microseconds);
 }
 
 namespace {

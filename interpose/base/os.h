@@ -71,14 +71,11 @@ struct OsCalls {
 // The calls in use. Only tests store here.
 extern OsCalls os;
 
-// Reads at most `capacity` - 1 bytes of `path` and terminates them with NUL. Returns the number of bytes, 0 on failure.
-std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity);
-
-// The same for files of this process in /proc: open_own_file("maps", O_RDONLY). They are read as those of the calling
-// thread: a main() that ended by pthread_exit() leaves a first thread without memory, names and folders, and
-// /proc/self is that thread's. Opens close-on-exec; returns a descriptor or -errno.
+// Opens a file of this process in /proc (own_files.h): open_own_file("maps", O_RDONLY). Returns a descriptor or -errno.
 int open_own_file(const char* name, int flags);
-std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity);
+
+// Approximate. Not a cancellation point; keeps errno.
+void sleep_microseconds(std::uint32_t microseconds);
 
 // Remembers which file descriptor 2 is. Called when the library is loaded.
 void remember_stderr();

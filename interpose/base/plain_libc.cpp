@@ -21,8 +21,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/raw_calls.h"
 
@@ -220,6 +220,7 @@ int getrlimit(__rlimit_resource_t resource, struct rlimit* limit) noexcept {
 }
 
 long sysconf(int name) noexcept {
+  culprit::loaded_late();  // then auxiliary_value() asks libc
   if (name == _SC_PAGESIZE) return static_cast<long>(culprit::auxiliary_value(AT_PAGESZ));
   if (name == _SC_CLK_TCK) {
     auto ticks = static_cast<long>(culprit::auxiliary_value(AT_CLKTCK));

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/driver/loaded_drivers.h"

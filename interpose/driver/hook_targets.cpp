@@ -2,6 +2,7 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/driver/driver_calls.h"
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/os.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/spin_lock.h"

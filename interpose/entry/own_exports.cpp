@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/placement.h"
 
