@@ -32,3 +32,18 @@ function(culprit_compile_in_batches target count)
   endwhile()
   set_property(TARGET ${target} PROPERTY SOURCES ${kept})
 endfunction()
+
+# culprit_compile_tests_by_folder(TARGET [UNDER]): the tests of each folder, the first one below UNDER/ in their paths, are one
+# translation unit. In most of the time of such a file the compiler reads headers and compiles templates, and a helper in an
+# anonymous namespace is the only one of its name in its folder.
+function(culprit_compile_tests_by_folder target)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    string(REGEX REPLACE "^${ARGN}/" "" path ${source})
+    string(REGEX REPLACE "/.*" "" folder "${path}")
+    if(NOT IS_ABSOLUTE ${source})
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
