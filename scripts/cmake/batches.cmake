@@ -32,3 +32,22 @@ function(culprit_compile_in_batches target count)
   endwhile()
   set_property(TARGET ${target} PROPERTY SOURCES ${kept})
 endfunction()
+
+# culprit_compile_tests_by_folder(TARGET [UNDER FOLDER] [TOGETHER FOLDERS...]): the tests of each folder, the first one below
+# FOLDER/ in their paths, are one translation unit, and those of small FOLDERS (or files) are one together. The compiler needs most
+# of the time of such a file for headers and templates. A helper in an anonymous namespace is the only one of its name in its unit.
+function(culprit_compile_tests_by_folder target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "UNDER" "TOGETHER")
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    string(REGEX REPLACE "^${arg_UNDER}/" "" path ${source})
+    string(REGEX REPLACE "/.*" "" folder "${path}")
+    if(folder IN_LIST arg_TOGETHER)
+      set(folder together)
+    endif()
+    if(NOT IS_ABSOLUTE ${source})
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()

@@ -49,17 +49,17 @@ class Axe(BrowserTest):
                        check=False, **quiet)
 
     def check_page(self, name):
-        for theme in ("light", "dark"):
-            for width in (400, 1280):
+        for width in (400, 1280):
+            self.set_width(width)
+            self.open(name)
+            self.script("""for (const one of document.querySelectorAll("tr.row:first-child .row-open"))
+                one.click();
+                for (const one of document.querySelectorAll("details")) one.open = true;""")
+            with open(AXE, encoding="utf-8") as file:
+                self.script(file.read())
+            for theme in ("light", "dark"):
                 with self.subTest(page=name, theme=theme, width=width):
-                    self.set_width(width)
-                    self.open(name)
                     self.script("document.documentElement.dataset.theme = arguments[0]", theme)
-                    self.script("""for (const one of document.querySelectorAll("tr.row:first-child .row-open"))
-                        one.click();
-                        for (const one of document.querySelectorAll("details")) one.open = true;""")
-                    with open(AXE, encoding="utf-8") as file:
-                        self.script(file.read())
                     # (Bars of the flame graph fade in.)
                     self.script("for (const one of document.getAnimations()) one.finish()")
                     violations = self.browser.execute_async_script(RUN_AXE)

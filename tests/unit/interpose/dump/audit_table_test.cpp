@@ -12,8 +12,8 @@ using format::AuditRecord;
 
 namespace {
 
-struct Fixture {
-  Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
+struct AuditTableFixture {
+  AuditTableFixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
   std::vector<AuditRecord> records() {
     std::vector<AuditRecord> list;
     dump->for_each_record<AuditRecord>(format::ChunkType::kAudits, [&](const AuditRecord& record) {
@@ -37,7 +37,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "the calls of a function are counted in one record", "[audit]") {
+TEST_CASE_METHOD(AuditTableFixture, "the calls of a function are counted in one record", "[audit]") {
   for (int i = 0; i < 3; ++i) CHECK(table->add(call(7, true), *dump));
   CHECK(table->add(call(8, true), *dump));
   const std::vector<AuditRecord> list = records();
@@ -48,7 +48,7 @@ TEST_CASE_METHOD(Fixture, "the calls of a function are counted in one record", "
   CHECK(list[1].calls == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "calls that were not recorded have a record for each of a few stacks", "[audit]") {
+TEST_CASE_METHOD(AuditTableFixture, "calls that were not recorded have a record for each of a few stacks", "[audit]") {
   CHECK(table->add(call(7, true), *dump));
   CHECK(table->add(call(7, false, 100), *dump));
   CHECK(table->add(call(7, false, 100), *dump));

@@ -15,14 +15,14 @@ using format::ReleaseRecord;
 using format::ThreadState;
 
 namespace {
-struct Fixture {
-  Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
+struct EventTablesFixture {
+  EventTablesFixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
   TemporaryFolder folder;
   Zeroed<DumpWriter> dump;
 };
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "equal refused frees share a record, and the table is bounded") {
+TEST_CASE_METHOD(EventTablesFixture, "equal refused frees share a record, and the table is bounded") {
   Zeroed<ErrorTable> errors;
   ErrorRecord error = {};
   error.type = ErrorType::kDoubleFree;
@@ -45,7 +45,7 @@ TEST_CASE_METHOD(Fixture, "equal refused frees share a record, and the table is 
   CHECK(dump->header()->file_bytes - size < 64 * 1024);
 }
 
-TEST_CASE_METHOD(Fixture, "equal failed calls share a record, and the table is bounded") {
+TEST_CASE_METHOD(EventTablesFixture, "equal failed calls share a record, and the table is bounded") {
   Zeroed<FailedCallTable> table;
   format::FailedCallRecord call = {};
   call.api = 3;
@@ -76,7 +76,8 @@ TEST_CASE_METHOD(Fixture, "equal failed calls share a record, and the table is b
   CHECK(dump->header()->file_bytes - size < 64 * 1024);
 }
 
-TEST_CASE_METHOD(Fixture, "a bill counts the executable graphs of its calls, also of those that took nothing") {
+TEST_CASE_METHOD(EventTablesFixture,
+                 "a bill counts the executable graphs of its calls, also of those that took nothing") {
   Zeroed<BillTable> bills;
   format::BillRecord bill = {};
   bill.stack = 100;
@@ -122,7 +123,7 @@ TEST_CASE_METHOD(Fixture, "a bill counts the executable graphs of its calls, als
   CHECK(only(format::kNoIndex).live == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "equal evidence is one record") {
+TEST_CASE_METHOD(EventTablesFixture, "equal evidence is one record") {
   Zeroed<EvidenceTable> table;
   format::EvidenceRecord evidence = {};
   evidence.thrown = 7;
@@ -148,7 +149,7 @@ TEST_CASE("a cancelled thread is found once, and many of them push the oldest ou
   CHECK_FALSE(cancels->take(thread(37), &cancel));
 }
 
-TEST_CASE_METHOD(Fixture, "memory that went with a context is added up by stack") {
+TEST_CASE_METHOD(EventTablesFixture, "memory that went with a context is added up by stack") {
   Zeroed<ReleaseTable> releases;
   ReleaseRecord release = {};
   release.stack = 10;
@@ -173,7 +174,7 @@ TEST_CASE_METHOD(Fixture, "memory that went with a context is added up by stack"
   CHECK(sums == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "a thread's number is used again only when nothing names it any more") {
+TEST_CASE_METHOD(EventTablesFixture, "a thread's number is used again only when nothing names it any more") {
   Zeroed<ThreadTable> threads;
   std::uint32_t first = threads->add(1, *dump);
   threads->end(first, 2, 1, 0, *dump);
@@ -188,7 +189,7 @@ TEST_CASE_METHOD(Fixture, "a thread's number is used again only when nothing nam
   SECTION("it stays while its allocation lives") { CHECK(threads->add(4, *dump) != first); }
 }
 
-TEST_CASE_METHOD(Fixture, "a program with a thread for each task keeps a small table") {
+TEST_CASE_METHOD(EventTablesFixture, "a program with a thread for each task keeps a small table") {
   Zeroed<ThreadTable> threads;
   std::uint64_t size = 0;
   for (int i = 0; i < 100000; ++i) {
@@ -200,7 +201,8 @@ TEST_CASE_METHOD(Fixture, "a program with a thread for each task keeps a small t
   CHECK(dump->header()->file_bytes == size);
 }
 
-TEST_CASE_METHOD(Fixture, "thousands of threads at once, again and again, need no more records than threads") {
+TEST_CASE_METHOD(EventTablesFixture,
+                 "thousands of threads at once, again and again, need no more records than threads") {
   Zeroed<ThreadTable> threads;
   std::vector<std::uint32_t> indexes;
   for (int round = 0; round < 50; ++round) {
@@ -213,7 +215,7 @@ TEST_CASE_METHOD(Fixture, "thousands of threads at once, again and again, need n
   }
 }
 
-TEST_CASE_METHOD(Fixture, "threads with ever new names need one name's room each") {
+TEST_CASE_METHOD(EventTablesFixture, "threads with ever new names need one name's room each") {
   Zeroed<ThreadTable> threads;
   std::uint64_t bytes = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -231,7 +233,7 @@ TEST_CASE_METHOD(Fixture, "threads with ever new names need one name's room each
   CHECK(dump->header()->file_bytes == bytes);
 }
 
-TEST_CASE_METHOD(Fixture, "a table of ever new evidence is bounded, and says what it left out") {
+TEST_CASE_METHOD(EventTablesFixture, "a table of ever new evidence is bounded, and says what it left out") {
   Zeroed<EvidenceTable> evidence;
   format::EvidenceRecord record = {};
   for (std::uint32_t i = 1; i <= 70000; ++i) {
@@ -242,7 +244,7 @@ TEST_CASE_METHOD(Fixture, "a table of ever new evidence is bounded, and says wha
   evidence->free_memory();
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(EventTablesFixture,
                  "memory that goes with ever new contexts from ever new stacks is added up without them at last") {
   Zeroed<ReleaseTable> releases;
   ReleaseRecord release = {};
@@ -269,7 +271,7 @@ TEST_CASE_METHOD(Fixture,
   releases->free_memory();
 }
 
-TEST_CASE_METHOD(Fixture, "ever new throws do not grow a full table, nor leave their texts behind") {
+TEST_CASE_METHOD(EventTablesFixture, "ever new throws do not grow a full table, nor leave their texts behind") {
   Zeroed<ThrowTable> throws;
   std::uint64_t bytes = 0;
   int recorded = 0;

@@ -12,8 +12,8 @@ using namespace culprit;
 namespace {
 
 // Graphs have handles from 0x100 on, executables from 0x200 on; the memory of record N is at 0x1000 * N.
-struct Fixture {
-  ~Fixture() { nodes->free_memory(); }
+struct GraphNodesFixture {
+  ~GraphNodesFixture() { nodes->free_memory(); }
   bool allocate(std::uint64_t graph, format::Ref record, bool captured = false) {
     return nodes->add(graph, {0x1000ULL * record, record, false}, captured);
   }
@@ -56,7 +56,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "an executable runs the nodes that its graph had when it was made") {
+TEST_CASE_METHOD(GraphNodesFixture, "an executable runs the nodes that its graph had when it was made") {
   CHECK_FALSE(nodes->any());
   REQUIRE(allocate(0x100, 1));
   REQUIRE(free(0x100, 7));
@@ -72,7 +72,7 @@ TEST_CASE_METHOD(Fixture, "an executable runs the nodes that its graph had when 
   CHECK(run(0x202).empty());
 }
 
-TEST_CASE_METHOD(Fixture, "nodes stay while their graph exists or an executable runs them") {
+TEST_CASE_METHOD(GraphNodesFixture, "nodes stay while their graph exists or an executable runs them") {
   REQUIRE(allocate(0x100, 1));
   REQUIRE(instantiate(0x200, 0x100));
   destroy_graph(0x100);
@@ -100,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "nodes stay while their graph exists or an executable 
   CHECK(lost().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "memory that its own graph frees is not kept") {
+TEST_CASE_METHOD(GraphNodesFixture, "memory that its own graph frees is not kept") {
   for (format::Ref record = 1; record <= 3; ++record) REQUIRE(allocate(0x100, record));
   CHECK_FALSE(nodes->drop_own(0x101, 2));
   CHECK(nodes->drop_own(0x100, 2));
@@ -117,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "memory that its own graph frees is not kept") {
   CHECK(lost().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a child that was moved belongs to its parent") {
+TEST_CASE_METHOD(GraphNodesFixture, "a child that was moved belongs to its parent") {
   REQUIRE(allocate(0x101, 1));
   REQUIRE(allocate(0x101, 2));
   REQUIRE(allocate(0x100, 3));
@@ -137,7 +137,7 @@ TEST_CASE_METHOD(Fixture, "a child that was moved belongs to its parent") {
   CHECK(run(0x201) == "4");
 }
 
-TEST_CASE_METHOD(Fixture, "an update gives an executable the nodes of another graph") {
+TEST_CASE_METHOD(GraphNodesFixture, "an update gives an executable the nodes of another graph") {
   REQUIRE(allocate(0x100, 1));
   REQUIRE(allocate(0x101, 2));
   REQUIRE(instantiate(0x200, 0x100));
@@ -155,7 +155,7 @@ TEST_CASE_METHOD(Fixture, "an update gives an executable the nodes of another gr
   CHECK_FALSE(nodes->may_run(0x200));
 }
 
-TEST_CASE_METHOD(Fixture, "a failed capture takes its graph with it") {
+TEST_CASE_METHOD(GraphNodesFixture, "a failed capture takes its graph with it") {
   REQUIRE(allocate(0x100, 1, true));
   REQUIRE(allocate(0x101, 2, true));
   REQUIRE(allocate(0x102, 3));
@@ -168,7 +168,7 @@ TEST_CASE_METHOD(Fixture, "a failed capture takes its graph with it") {
   CHECK(run(0x201) == "2");
 }
 
-TEST_CASE_METHOD(Fixture, "places of nodes are used again, and their number is bounded") {
+TEST_CASE_METHOD(GraphNodesFixture, "places of nodes are used again, and their number is bounded") {
   for (int round = 0; round < 100; ++round) {
     for (format::Ref record = 1; record <= 1000; ++record) REQUIRE(allocate(0x100, record));
     REQUIRE(instantiate(0x200, 0x100));

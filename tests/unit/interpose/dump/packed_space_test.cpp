@@ -16,9 +16,9 @@ using Want = PackedSpace::Want;
 
 namespace {
 
-struct Fixture {
-  Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
-  ~Fixture() {
+struct PackedSpaceFixture {
+  PackedSpaceFixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
+  ~PackedSpaceFixture() {
     space->free_memory();
     dump->close();
   }
@@ -32,7 +32,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a packed space knows its records, and nothing else") {
+TEST_CASE_METHOD(PackedSpaceFixture, "a packed space knows its records, and nothing else") {
   CHECK_FALSE(space->mark(0));
   CHECK_FALSE(space->mark(1000));
   Ref first = take(5);
@@ -57,7 +57,8 @@ TEST_CASE_METHOD(Fixture, "a packed space knows its records, and nothing else") 
   CHECK(space->used_bytes() == 5 * format::kRefUnit);
 }
 
-TEST_CASE_METHOD(Fixture, "records of a packed space never overlap, whatever their sizes and whatever is freed") {
+TEST_CASE_METHOD(PackedSpaceFixture,
+                 "records of a packed space never overlap, whatever their sizes and whatever is freed") {
   space->set_limit(8 << 20, 1 << 20);
   std::mt19937 random(1);
   std::map<Ref, std::uint32_t> live;  // begin -> end
@@ -89,7 +90,8 @@ TEST_CASE_METHOD(Fixture, "records of a packed space never overlap, whatever the
   CHECK(space->bytes() <= 2 << 20);
 }
 
-TEST_CASE_METHOD(Fixture, "a packed space without a sweep grows up to its limit, and a little for the last records") {
+TEST_CASE_METHOD(PackedSpaceFixture,
+                 "a packed space without a sweep grows up to its limit, and a little for the last records") {
   space->set_limit(2 << 20, 1 << 20);
   std::uint64_t taken = 0;
   while (take(20) != 0) ++taken;
@@ -109,7 +111,8 @@ TEST_CASE_METHOD(Fixture, "a packed space without a sweep grows up to its limit,
   CHECK(again * 60 * format::kRefUnit > (2 << 20) * 0.99);
 }
 
-TEST_CASE_METHOD(Fixture, "where everything is needed a packed space does not ask for a sweep at every record") {
+TEST_CASE_METHOD(PackedSpaceFixture,
+                 "where everything is needed a packed space does not ask for a sweep at every record") {
   space->set_limit(1 << 20, 1 << 20);
   std::uint64_t sweeps = 0;
   for (int i = 0; i < 100000; ++i) {

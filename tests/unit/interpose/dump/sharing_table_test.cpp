@@ -13,8 +13,8 @@ using format::SharingType;
 
 namespace {
 
-struct Fixture {
-  Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
+struct SharingTableFixture {
+  SharingTableFixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
   bool add(Ref allocation, std::uint64_t key, SharingRole role = SharingRole::kExport) {
     SharingRecord sharing = {};
     sharing.type = SharingType::kIpcHandle;
@@ -38,7 +38,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "an export stays after its memory was freed, an import goes when it is closed") {
+TEST_CASE_METHOD(SharingTableFixture, "an export stays after its memory was freed, an import goes when it is closed") {
   CHECK(add(7, 1));
   CHECK(add(8, 2, SharingRole::kImport));
   REQUIRE(valid().size() == 2);
@@ -54,7 +54,8 @@ TEST_CASE_METHOD(Fixture, "an export stays after its memory was freed, an import
   CHECK(valid()[0].ended_ns == 55);
 }
 
-TEST_CASE_METHOD(Fixture, "equal exports are counted, and later memory with the same record is another export") {
+TEST_CASE_METHOD(SharingTableFixture,
+                 "equal exports are counted, and later memory with the same record is another export") {
   CHECK(add(7, 1));
   CHECK(add(7, 1));
   CHECK(table->count_again(1, SharingRole::kExport, *dump));
@@ -68,7 +69,7 @@ TEST_CASE_METHOD(Fixture, "equal exports are counted, and later memory with the 
   REQUIRE(valid().size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "the largest mapping of an import is its size") {
+TEST_CASE_METHOD(SharingTableFixture, "the largest mapping of an import is its size") {
   add(7, 0, SharingRole::kImport);
   table->note_mapped(7, 40, *dump);
   table->note_mapped(7, 4000, *dump);
@@ -77,7 +78,7 @@ TEST_CASE_METHOD(Fixture, "the largest mapping of an import is its size") {
   CHECK(valid()[0].bytes == 4000);
 }
 
-TEST_CASE_METHOD(Fixture, "when the table is full, the export that was freed first is given up") {
+TEST_CASE_METHOD(SharingTableFixture, "when the table is full, the export that was freed first is given up") {
   for (Ref i = 1; i <= SharingTable::kCapacity; ++i) REQUIRE(add(i, i));
   CHECK_FALSE(add(100000, 1));
   table->end(20, 5, 0, *dump);

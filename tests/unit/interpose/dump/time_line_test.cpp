@@ -9,8 +9,8 @@ using format::TimeLineRecord;
 
 namespace {
 
-struct Fixture {
-  Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
+struct TimeLineFixture {
+  TimeLineFixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
   const TimeLineRecord& line(std::uint32_t device = 0) {
     const TimeLineRecord* found = nullptr;
     dump->for_each_record<TimeLineRecord>(format::ChunkType::kTimeLines, [&](const TimeLineRecord& record) {
@@ -26,7 +26,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a time line keeps the lowest and the highest value of each stretch, and the peak") {
+TEST_CASE_METHOD(TimeLineFixture, "a time line keeps the lowest and the highest value of each stretch, and the peak") {
   const std::uint64_t bucket = 1 << 16;
   lines->note(0, 500, 10, *dump);
   lines->note(0, 900, bucket + 1, *dump);
@@ -50,7 +50,7 @@ TEST_CASE_METHOD(Fixture, "a time line keeps the lowest and the highest value of
   CHECK(record.peak_ns == bucket + 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a time line grows coarser and not longer") {
+TEST_CASE_METHOD(TimeLineFixture, "a time line grows coarser and not longer") {
   const std::uint64_t step = 1 << 16;
   for (std::uint64_t i = 0; i < 40000; ++i) lines->note(0, i % 1000 == 777 ? 5000 : i % 7, i * step, *dump);
   const TimeLineRecord& record = line();
@@ -67,7 +67,7 @@ TEST_CASE_METHOD(Fixture, "a time line grows coarser and not longer") {
   CHECK(record.peak_bytes == 5000);
 }
 
-TEST_CASE_METHOD(Fixture, "a time line takes what comes late, from any device") {
+TEST_CASE_METHOD(TimeLineFixture, "a time line takes what comes late, from any device") {
   lines->note(0, 10, 100 << 16, *dump);
   lines->note(0, 20, 0, *dump);  // another thread read the clock earlier
   CHECK(line().used == 101);

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::uint8_t kSpace = space_of(Kind::kStreamOrdered);
 
-struct Fixture : LiveTableFixture {
-  Fixture() {
+struct YoungRecordsFixture : LiveTableFixture {
+  YoungRecordsFixture() {
     prepare_to_meet_threads();
     table->start_young();
     table->begin_thread(&*own);
@@ -53,7 +53,7 @@ void count_barriers() {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "records that a thread makes and ends at once need no other thread", "[young]") {
+TEST_CASE_METHOD(YoungRecordsFixture, "records that a thread makes and ends at once need no other thread", "[young]") {
   count_barriers();
   for (std::uint64_t i = 1; i <= 1000; ++i) {
     Ref ref = table->add(allocation(i * 512), *dump, &*own);
@@ -66,7 +66,7 @@ TEST_CASE_METHOD(Fixture, "records that a thread makes and ends at once need no 
   CHECK(count() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "records that a thread keeps are found by all threads", "[young]") {
+TEST_CASE_METHOD(YoungRecordsFixture, "records that a thread keeps are found by all threads", "[young]") {
   std::vector<Ref> made;
   for (std::uint64_t i = 1; i <= 6; ++i) made.push_back(table->add(allocation(i * 512), *dump, &*own));
   SECTION("a free in another thread takes it, once") {
@@ -104,7 +104,7 @@ TEST_CASE_METHOD(Fixture, "records that a thread keeps are found by all threads"
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a thread whose memory others free is asked seldom", "[young]") {
+TEST_CASE_METHOD(YoungRecordsFixture, "a thread whose memory others free is asked seldom", "[young]") {
   table->end_thread(&*own, *dump);
   std::thread([&] { table->begin_thread(&*own); }).join();  // this thread is another one
   count_barriers();
@@ -117,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "a thread whose memory others free is asked seldom", "
   CHECK(barriers < 20);
 }
 
-TEST_CASE_METHOD(Fixture, "a thread that looks at all records does not wait for itself", "[young]") {
+TEST_CASE_METHOD(YoungRecordsFixture, "a thread that looks at all records does not wait for itself", "[young]") {
   for (std::uint64_t i = 1; i <= 5; ++i) table->add(allocation(i * 512), *dump, &*own);
   count_barriers();
   CHECK(count() == 5);
@@ -125,7 +125,8 @@ TEST_CASE_METHOD(Fixture, "a thread that looks at all records does not wait for 
   CHECK(barriers == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "an address that comes again replaces what was there unseen, even late", "[young]") {
+TEST_CASE_METHOD(YoungRecordsFixture, "an address that comes again replaces what was there unseen, even late",
+                 "[young]") {
   for (std::uint64_t i = 1; i <= 5; ++i) table->add(allocation(i * 512), *dump, &*own);
   table->add(allocation(512), *dump, &*own);  // the first one is in the index by now
   CHECK(count() == 5);
@@ -135,19 +136,19 @@ TEST_CASE("a kernel that has no such barrier, or forbids it later, costs speed a
   RealOs restore;
   SECTION("from the beginning") {
     os.membarrier = [](int) { return -ENOSYS; };
-    Fixture fixture;
+    YoungRecordsFixture fixture;
     Ref ref = fixture.table->add(fixture.allocation(512), *fixture.dump, &*fixture.own);
     CHECK(fixture.take(512, nullptr) == ref);
   }
   SECTION("later") {
-    Fixture fixture;
+    YoungRecordsFixture fixture;
     Ref ref = fixture.table->add(fixture.allocation(512), *fixture.dump, &*fixture.own);
     os.membarrier = [](int) { return -EPERM; };
     CHECK(fixture.take(512, nullptr) == ref);
   }
 }
 
-TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for the next one", "[young]") {
+TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread ends waits for the next one", "[young]") {
   constexpr std::uint8_t kEvents = space_of(Kind::kEvent);
   count_barriers();
   auto make = [&](std::uint64_t handle) {
@@ -261,8 +262,8 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
   }
 }
 
-TEST_CASE_METHOD(Fixture, "threads that end their own and each other's things while all is looked at lose nothing",
-                 "[young]") {
+TEST_CASE_METHOD(YoungRecordsFixture,
+                 "threads that end their own and each other's things while all is looked at lose nothing", "[young]") {
   const bool events = GENERATE(false, true);
   constexpr std::uint64_t kThreads = 3;
   constexpr std::uint64_t kEach = 30000;

@@ -25,11 +25,11 @@ struct FakeStack {
 };
 
 // Every test runs with both ways to compare, where the processor has both.
-struct Fixture {
-  Fixture() {
+struct StackMemoFixture {
+  StackMemoFixture() {
     if (!StackMemo::compare_eight(GENERATE(false, true))) StackMemo::compare_eight(false);
   }
-  ~Fixture() { StackMemo::compare_eight(false); }
+  ~StackMemoFixture() { StackMemo::compare_eight(false); }
   Zeroed<StackMemo> memo;
   FakeStack stack;
   std::uint32_t path = 0;
@@ -37,7 +37,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a remembered stack is known while every slot holds what it held") {
+TEST_CASE_METHOD(StackMemoFixture, "a remembered stack is known while every slot holds what it held") {
   REQUIRE(memo->look_up(stack.words, 7, &path) == 0);
   memo->remember(stack.words, 7, 42, 9, stack.checks({5, 9, 20}));
   CHECK(memo->look_up(stack.words, 7, &path) == 42);
@@ -58,7 +58,7 @@ TEST_CASE_METHOD(Fixture, "a remembered stack is known while every slot holds wh
   SECTION("a module was unloaded since") { CHECK(memo->look_up(stack.words, 8, &path) == 0); }
 }
 
-TEST_CASE_METHOD(Fixture, "stacks that must not be remembered are not") {
+TEST_CASE_METHOD(StackMemoFixture, "stacks that must not be remembered are not") {
   StackChecks checks = stack.checks({5});
   REQUIRE(memo->look_up(stack.words, 7, &path) == 0);
   SECTION("an incomplete list") {
@@ -73,7 +73,7 @@ TEST_CASE_METHOD(Fixture, "stacks that must not be remembered are not") {
   CHECK(memo->look_up(stack.words, 7, &path) == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "stacks with the same inner frames are distinguished and all known") {
+TEST_CASE_METHOD(StackMemoFixture, "stacks with the same inner frames are distinguished and all known") {
   // Sixty-four stacks: the words at 9, 13, 20, 30, 41 and 55 each have one of two values.
   const int forks[] = {9, 13, 20, 30, 41, 55};
   auto enter = [&](unsigned which) {
@@ -96,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "stacks with the same inner frames are distinguished a
   CHECK(memo->look_up(stack.words, 7, &path) == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "stacks with the same inner frames that push each other out are never mixed up") {
+TEST_CASE_METHOD(StackMemoFixture, "stacks with the same inner frames that push each other out are never mixed up") {
   // 4,096 stacks, more than fit, in a changing order: the successor of a stack differs each time.
   constexpr unsigned kStacks = 4096;
   const int forks[] = {5, 9, 13, 14, 20, 28, 30, 35, 41, 47, 55, 60};
@@ -117,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "stacks with the same inner frames that push each othe
   CHECK(known > kStacks);  // of the few in the last rounds nearly all
 }
 
-TEST_CASE_METHOD(Fixture, "a stack that takes another one's place does not inherit what followed from it") {
+TEST_CASE_METHOD(StackMemoFixture, "a stack that takes another one's place does not inherit what followed from it") {
   StackChecks checks = stack.checks({5, 9, 20});
   memo->look_up(stack.words, 7, &path);
   memo->remember(stack.words, 7, 1, 1, checks);
@@ -134,7 +134,7 @@ TEST_CASE_METHOD(Fixture, "a stack that takes another one's place does not inher
   CHECK(memo->look_up(stack.words, 8, &path) == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a memo that forgot all stacks has none of them in any place") {
+TEST_CASE_METHOD(StackMemoFixture, "a memo that forgot all stacks has none of them in any place") {
   static std::uint64_t memory[3000];
   for (std::uint64_t i = 0; i < 3000; ++i) memory[i] = i;
   for (std::uint64_t i = 0; i + 20 < 3000; i += 2) {
@@ -154,7 +154,7 @@ TEST_CASE_METHOD(Fixture, "a memo that forgot all stacks has none of them in any
   for (std::uint64_t i = 0; i + 20 < 3000; i += 2) REQUIRE(memo->look_up(&memory[i], 1, &path) == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "more stacks than there is room for push old ones out and never mix them up") {
+TEST_CASE_METHOD(StackMemoFixture, "more stacks than there is room for push old ones out and never mix them up") {
   static std::uint64_t memory[40000];
   for (std::uint64_t i = 0; i < 40000; ++i) memory[i] = i;
   for (std::uint32_t round = 0; round < 3; ++round) {

@@ -12,8 +12,8 @@ using format::StackRecord;
 
 namespace {
 
-struct Fixture {
-  Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
+struct StackTableFixture {
+  StackTableFixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
   TemporaryFolder folder;
   Zeroed<DumpWriter> dump;
   Zeroed<ModuleTable> modules;
@@ -44,7 +44,7 @@ TEST_CASE("a captured stack begins outside our own module and respects the depth
   CHECK(shallow.frames[0] == stack.frames[0]);
 }
 
-TEST_CASE_METHOD(Fixture, "a stack is stored once, with the module of each frame") {
+TEST_CASE_METHOD(StackTableFixture, "a stack is stored once, with the module of each frame") {
   RawStack stack = {
       2, false, {reinterpret_cast<std::uint64_t>(&capture_stack) + 4, reinterpret_cast<std::uint64_t>(&mkdtemp) + 4}};
   bool is_new = false;
@@ -63,7 +63,7 @@ TEST_CASE_METHOD(Fixture, "a stack is stored once, with the module of each frame
   CHECK(own != libc);
 }
 
-TEST_CASE_METHOD(Fixture, "a truncated stack is another stack") {
+TEST_CASE_METHOD(StackTableFixture, "a truncated stack is another stack") {
   RawStack stack = {1, false, {4096}};
   Ref whole = stacks->intern(stack, *modules, *dump, nullptr);
   stack.truncated = true;
@@ -72,7 +72,7 @@ TEST_CASE_METHOD(Fixture, "a truncated stack is another stack") {
   CHECK(dump->at<StackRecord>(cut)->flags == format::kStackTruncated);
 }
 
-TEST_CASE_METHOD(Fixture, "forgetting addresses keeps the stacks: the same code is found again") {
+TEST_CASE_METHOD(StackTableFixture, "forgetting addresses keeps the stacks: the same code is found again") {
   RawStack stack = {1, false, {reinterpret_cast<std::uint64_t>(&mkdtemp) + 4}};
   Ref first = stacks->intern(stack, *modules, *dump, nullptr);
   stacks->forget_addresses();
@@ -81,7 +81,7 @@ TEST_CASE_METHOD(Fixture, "forgetting addresses keeps the stacks: the same code 
   CHECK(is_new);
 }
 
-TEST_CASE_METHOD(Fixture, "a distinct stack costs at most 192 bytes and 8 a frame") {
+TEST_CASE_METHOD(StackTableFixture, "a distinct stack costs at most 192 bytes and 8 a frame") {
   constexpr int kStacks = 20000;
   constexpr int kFrames = 30;
   std::uint64_t before = 0;

@@ -1,0 +1,3 @@
+#include "tests/support/json.h"
+
+TEST_JSON_TEMPLATES(template class)
