@@ -9,17 +9,17 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_count.h"
-#include "interpose/base/loader_lock.h"
 #include "interpose/base/machine.h"
-#include "interpose/base/os.h"
-#include "interpose/base/own_memory.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/unseen_users.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/hooks.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_count.h"
+#include "interpose/loader/loader_lock.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 namespace {

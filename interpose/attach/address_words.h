@@ -21,10 +21,10 @@
 #include <cstdint>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/memory_map.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/format/attach_request.h"
+#include "interpose/loader/loader_modules.h"
+#include "interpose/system/memory_map.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -10,11 +10,6 @@
 #include "interpose/attach/address_words.h"
 #include "interpose/attach/cupti.h"
 #include "interpose/base/keep_errno.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_lock.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/own_memory.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
@@ -22,9 +17,14 @@
 #include "interpose/control/recording_switch.h"
 #include "interpose/control/start.h"
 #include "interpose/driver/driver.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_lock.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/process/attach_state.h"
 #include "interpose/process/known_threads.h"
 #include "interpose/process/process.h"
+#include "interpose/system/own_memory.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "interpose/attach/cupti.h"
 #include "interpose/base/keep_errno.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/call_stack/current_stack.h"
@@ -17,6 +16,7 @@
 #include "interpose/process/process.h"
 #include "interpose/process/recording.h"
 #include "interpose/process/variables.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 namespace {

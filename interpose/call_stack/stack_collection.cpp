@@ -1,8 +1,8 @@
 #include "interpose/call_stack/stack_collection.h"
 
-#include "interpose/base/spin_lock.h"
 #include "interpose/cpython/python_frames.h"
 #include "interpose/dump/event_tables.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

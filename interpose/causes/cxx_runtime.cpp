@@ -8,10 +8,10 @@
 #include <cstring>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
+#include "interpose/loader/late_load.h"
 #include "interpose/stacks/call_site_cache.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 namespace {

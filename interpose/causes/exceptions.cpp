@@ -15,10 +15,10 @@
 #include <new>
 
 #include "interpose/base/keep_errno.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/next_functions.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/causes/cxx_runtime.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/next_functions.h"
 #include "interpose/owners/abandoned.h"
 #include "interpose/owners/cxx_types.h"
 #include "interpose/owners/function_tables.h"

@@ -10,9 +10,9 @@
 
 #include <cstdint>
 
-#include "interpose/base/os.h"
-#include "interpose/base/own_memory.h"
 #include "interpose/format/dump_format.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 

@@ -7,12 +7,12 @@
 
 #include <cstring>
 
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/own_memory.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/store_release.h"
 #include "interpose/causes/memory_scan.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "interpose/base/written_memory.h"
 #include "interpose/causes/handle_set.h"
+#include "interpose/system/written_memory.h"
 
 namespace culprit {
 

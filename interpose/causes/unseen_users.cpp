@@ -6,18 +6,18 @@
 #include <cstring>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/machine.h"
-#include "interpose/base/os.h"
-#include "interpose/base/own_memory.h"
 #include "interpose/base/own_module.h"
-#include "interpose/base/written_memory.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/driver/loaded_drivers.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/modules.h"
 #include "interpose/stacks/unwind_services.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_memory.h"
+#include "interpose/system/written_memory.h"
 
 namespace culprit {
 namespace {

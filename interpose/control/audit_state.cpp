@@ -5,13 +5,13 @@
 #include <atomic>
 #include <cstring>
 
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/process/recording.h"
 #include "interpose/process/rooms_above.h"
 #include "interpose/process/variables.h"
+#include "interpose/system/own_stack.h"
+#include "interpose/system/prepared.h"
 
 namespace culprit {
 namespace {

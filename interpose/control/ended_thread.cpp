@@ -1,12 +1,12 @@
 #include "interpose/control/ended_thread.h"
 
-#include "interpose/base/own_memory.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/control/marks.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/process/known_threads.h"
 #include "interpose/process/recording.h"
 #include "interpose/process/rooms_above.h"
+#include "interpose/system/own_memory.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "interpose/base/hash_index.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/system/hash_index.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "interpose/base/own_memory.h"
 #include "interpose/base/utf8.h"
 #include "interpose/control/control_state.h"
 #include "interpose/process/process.h"
 #include "interpose/process/thread_end.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 

@@ -4,12 +4,12 @@
 #include <cstring>
 
 #include "interpose/base/hash.h"
-#include "interpose/base/own_memory.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/format/device_bytes.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/metering/metering_state.h"
 #include "interpose/process/current_place.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 

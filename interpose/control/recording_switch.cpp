@@ -7,21 +7,21 @@
 #include <cstring>
 
 #include "interpose/base/keep_errno.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/control/control_state.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/relaxed_capture.h"
 #include "interpose/format/signal_names.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/process/current_place.h"
 #include "interpose/process/log.h"
 #include "interpose/process/process.h"
 #include "interpose/process/run_starts.h"
 #include "interpose/process/variables.h"
+#include "interpose/system/own_stack.h"
+#include "interpose/system/prepared.h"
 
 namespace culprit {
 namespace {

@@ -9,10 +9,10 @@
 
 #include <cstring>
 
-#include "interpose/base/descriptors.h"
-#include "interpose/base/own_memory.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/process/process.h"
+#include "interpose/system/descriptors.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 namespace {

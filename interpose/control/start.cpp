@@ -7,14 +7,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "interpose/base/descriptors.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_count.h"
-#include "interpose/base/os.h"
 #include "interpose/base/own_module.h"
-#include "interpose/base/own_stack.h"
-#include "interpose/base/process_names.h"
-#include "interpose/base/restrictions.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/control/audit_state.h"
@@ -24,6 +17,8 @@
 #include "interpose/driver/api.h"
 #include "interpose/driver/driver.h"
 #include "interpose/dump/truncation_guard.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_count.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/metering/metering_state.h"
 #include "interpose/process/attach_state.h"
@@ -36,6 +31,11 @@
 #include "interpose/process/run_starts.h"
 #include "interpose/process/variables.h"
 #include "interpose/stacks/stack_memo.h"
+#include "interpose/system/descriptors.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_stack.h"
+#include "interpose/system/process_names.h"
+#include "interpose/system/restrictions.h"
 
 namespace culprit {
 namespace {

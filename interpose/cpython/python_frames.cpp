@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "interpose/base/hash.h"
-#include "interpose/base/loader_count.h"
-#include "interpose/base/os.h"
-#include "interpose/base/own_stack.h"
+#include "interpose/loader/loader_count.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/unwind_rule.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

@@ -18,15 +18,15 @@
 #include <cstdint>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/hash_index.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/cpython/python_hash.h"
 #include "interpose/cpython/python_layout.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/dump/packed_space.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/stacks/stack.h"
 #include "interpose/stacks/stack_table.h"
+#include "interpose/system/hash_index.h"
 
 namespace culprit {
 

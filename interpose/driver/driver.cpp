@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/prepared.h"
 #include "interpose/driver/loaded_drivers.h"
+#include "interpose/loader/loader_modules.h"
+#include "interpose/system/prepared.h"
 
 namespace culprit {
 

@@ -1,10 +1,10 @@
 #include "interpose/driver/hook_targets.h"
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/driver/driver_calls.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_modules.h"
 
 extern "C" {
 CULPRIT_OWN extern const char culprit_dispatch[];

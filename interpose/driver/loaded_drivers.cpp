@@ -5,12 +5,12 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/os.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/driver/hook_targets.h"
+#include "interpose/loader/loader_modules.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_stack.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

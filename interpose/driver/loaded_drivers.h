@@ -16,10 +16,10 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/hash.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/driver/api.h"
 #include "interpose/driver/driver_calls.h"
+#include "interpose/loader/loader_modules.h"
 
 namespace culprit {
 

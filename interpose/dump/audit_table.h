@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "interpose/base/spin_lock.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "interpose/base/own_stack.h"
 #include "interpose/base/store_release.h"
 #include "interpose/driver/driver.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "interpose/base/clock.h"
-#include "interpose/base/own_memory.h"
-#include "interpose/base/restrictions.h"
+#include "interpose/system/clock.h"
+#include "interpose/system/own_memory.h"
+#include "interpose/system/restrictions.h"
 
 #include "interpose/base/text_writer.h"
 

@@ -13,10 +13,10 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interpose/base/descriptors.h"
-#include "interpose/base/os.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/format/dump_format.h"
+#include "interpose/system/descriptors.h"
+#include "interpose/system/os.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -5,10 +5,10 @@
 
 #include <cstring>
 
-#include "interpose/base/os.h"
-#include "interpose/base/process_names.h"
-#include "interpose/base/restrictions.h"
 #include "interpose/base/store_release.h"
+#include "interpose/system/os.h"
+#include "interpose/system/process_names.h"
+#include "interpose/system/restrictions.h"
 
 namespace culprit {
 

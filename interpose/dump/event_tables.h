@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interpose/base/hash_index.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/system/hash_index.h"
 
 namespace culprit {
 

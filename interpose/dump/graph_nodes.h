@@ -15,9 +15,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interpose/base/hash_index.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/format/dump_format.h"
+#include "interpose/system/hash_index.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -16,14 +16,14 @@
 #include <cstdint>
 #include <cstring>
 
-#include "interpose/base/hash_index.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/dump/record_pool.h"
 #include "interpose/dump/thread_part.h"
 #include "interpose/dump/young_records.h"
+#include "interpose/system/hash_index.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "interpose/base/own_memory.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 

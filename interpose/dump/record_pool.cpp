@@ -1,6 +1,6 @@
 #include "interpose/dump/record_pool.h"
 
-#include "interpose/base/own_stack.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

@@ -5,7 +5,7 @@
 // ended: so the last kKept of each thread are still available for reports of double frees.
 //
 // A thread gets so many records at its first allocation that a pair of calls never needs more: a thread under strict
-// seccomp, which the kernel ends at its next system call, records such pairs (base/clock.h does its part).
+// seccomp, which the kernel ends at its next system call, records such pairs (system/clock.h does its part).
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 // size.
 #pragma once
 
-#include "interpose/base/hash_index.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/system/hash_index.h"
 
 namespace culprit {
 

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interpose/base/own_memory.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 namespace {

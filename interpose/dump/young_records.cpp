@@ -1,6 +1,6 @@
 #include "interpose/dump/young_records.h"
 
-#include "interpose/base/os.h"
+#include "interpose/system/os.h"
 
 namespace culprit {
 

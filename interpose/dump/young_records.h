@@ -20,9 +20,9 @@
 
 #include "interpose/base/linked_list.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/dump/thread_part.h"
 #include "interpose/format/dump_format.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

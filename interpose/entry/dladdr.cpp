@@ -7,12 +7,12 @@
 
 #include <cstdint>
 
-#include "interpose/base/late_load.h"
-#include "interpose/base/next_functions.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/placement.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/entry/own_exports.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/next_functions.h"
 
 extern "C" {
 

@@ -15,18 +15,18 @@
 #include "interpose/attach/attach.h"
 #include "interpose/attach/audit.h"
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/prepared.h"
 #include "interpose/control/recording_switch.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/events/driver_lives.h"
 #include "interpose/hooks/hooks.h"
 #include "interpose/hooks/runtime_frees.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
+#include "interpose/system/prepared.h"
 
 extern "C" {
 

@@ -15,13 +15,8 @@
 #include <atomic>
 
 #include "interpose/attach/audit.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/next_functions.h"
-#include "interpose/base/os.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/causes/cxx_runtime.h"
@@ -43,6 +38,9 @@
 #include "interpose/format/attach_request.h"
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_modules.h"
+#include "interpose/loader/next_functions.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/metering/metering_state.h"
 #include "interpose/process/exit_handlers.h"
@@ -55,6 +53,8 @@
 #include "interpose/process/thread_end.h"
 #include "interpose/process/variables.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/system/os.h"
+#include "interpose/system/prepared.h"
 #include "interpose/view/python_view.h"
 
 namespace culprit {

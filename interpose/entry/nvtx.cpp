@@ -16,11 +16,11 @@
 #include <cstdint>
 #include <cstring>
 
-#include "interpose/base/own_memory.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/utf8.h"
 #include "interpose/control/marks.h"
 #include "interpose/process/process.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 namespace {

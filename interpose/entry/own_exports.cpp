@@ -2,9 +2,9 @@
 
 #include <atomic>
 
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/placement.h"
+#include "interpose/loader/loader_modules.h"
 
 namespace culprit {
 namespace {

@@ -7,11 +7,11 @@
 #include <initializer_list>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/machine.h"
 #include "interpose/base/placement.h"
 #include "interpose/entry/own_exports.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_modules.h"
 
 extern "C" {
 

@@ -1,6 +1,5 @@
 #include "interpose/events/events.h"
 
-#include "interpose/base/own_stack.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/control/marks.h"
 #include "interpose/control/recording_switch.h"
@@ -14,6 +13,7 @@
 #include "interpose/owners/thread_paths.h"
 #include "interpose/process/current_place.h"
 #include "interpose/process/recording.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

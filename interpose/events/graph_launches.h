@@ -10,11 +10,11 @@
 #include <cstdint>
 
 #include "interpose/base/placement.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/dump/graph_nodes.h"
 #include "interpose/dump/live_table.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/process/recording.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <atomic>
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/prepared.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/driver/fail_rules.h"
 #include "interpose/hooks/hooks.h"
 #include "interpose/process/recording.h"
 #include "interpose/process/variables.h"
+#include "interpose/system/own_stack.h"
+#include "interpose/system/prepared.h"
 
 namespace culprit {
 namespace {

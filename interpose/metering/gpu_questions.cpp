@@ -7,14 +7,14 @@
 
 #include <cstring>
 
-#include "interpose/base/descriptors.h"
-#include "interpose/base/os.h"
-#include "interpose/base/process_names.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/dump/truncation_guard.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/system/descriptors.h"
+#include "interpose/system/os.h"
+#include "interpose/system/process_names.h"
 
 namespace culprit {
 

@@ -1,9 +1,9 @@
 #include "interpose/metering/live_bytes.h"
 
-#include "interpose/base/own_stack.h"
 #include "interpose/format/device_bytes.h"
 #include "interpose/process/current_place.h"
 #include "interpose/process/rooms_above.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

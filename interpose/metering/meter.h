@@ -11,7 +11,6 @@
 #include <cstdint>
 
 #include "interpose/base/placement.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/driver/api.h"
 #include "interpose/dump/contexts.h"
 #include "interpose/format/dump_format.h"
@@ -19,6 +18,7 @@
 #include "interpose/metering/look_ups.h"
 #include "interpose/metering/own_figures.h"
 #include "interpose/metering/stream_use.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "interpose/base/readable_word.h"
+#include "interpose/system/readable_word.h"
 
 namespace culprit {
 

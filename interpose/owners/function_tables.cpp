@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "interpose/base/loader_modules.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/stacks/unwind_rule.h"
 
 namespace culprit {

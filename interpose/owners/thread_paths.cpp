@@ -1,6 +1,6 @@
 #include "interpose/owners/thread_paths.h"
 
-#include "interpose/base/own_memory.h"
+#include "interpose/system/own_memory.h"
 
 namespace culprit {
 

@@ -16,11 +16,11 @@
 
 #include <cstdint>
 
-#include "interpose/base/hash_index.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/system/hash_index.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

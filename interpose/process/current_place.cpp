@@ -1,7 +1,7 @@
 #include "interpose/process/current_place.h"
 
-#include "interpose/base/own_stack.h"
 #include "interpose/driver/driver.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

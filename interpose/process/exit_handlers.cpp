@@ -5,9 +5,9 @@
 #include <atomic>
 
 #include "interpose/base/placement.h"
-#include "interpose/base/prepared.h"
 #include "interpose/process/rooms_above.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/system/prepared.h"
 
 namespace culprit {
 namespace {

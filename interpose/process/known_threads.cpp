@@ -7,11 +7,11 @@
 
 #include <atomic>
 
-#include "interpose/base/late_load.h"
-#include "interpose/base/os.h"
-#include "interpose/base/spin_lock.h"
+#include "interpose/loader/late_load.h"
 #include "interpose/process/thread_end.h"
 #include "interpose/process/thread_state.h"
+#include "interpose/system/os.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 namespace {

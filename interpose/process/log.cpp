@@ -4,12 +4,12 @@
 
 #include <atomic>
 
-#include "interpose/base/late_load.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/base/utf8.h"
 #include "interpose/format/shell_word.h"
 #include "interpose/format/signal_names.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 namespace {

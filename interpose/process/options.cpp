@@ -7,13 +7,13 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "interpose/base/process_names.h"
-#include "interpose/base/raw_calls.h"
-#include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/fail_rules.h"
 #include "interpose/format/signal_names.h"
 #include "interpose/process/variables.h"
+#include "interpose/system/process_names.h"
+#include "interpose/system/raw_calls.h"
+#include "interpose/system/restrictions.h"
 
 namespace culprit {
 namespace {

@@ -5,14 +5,14 @@
 
 #include <cstring>
 
-#include "interpose/base/late_load.h"
-#include "interpose/base/os.h"
-#include "interpose/base/own_memory.h"
-#include "interpose/base/prepared.h"
-#include "interpose/base/spin_lock.h"
+#include "interpose/loader/late_load.h"
 #include "interpose/process/attach_state.h"
 #include "interpose/process/rooms_above.h"
 #include "interpose/process/run_starts.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_memory.h"
+#include "interpose/system/prepared.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interpose/base/clock.h"
 #include "interpose/base/placement.h"
 #include "interpose/cpython/python_frames.h"
 #include "interpose/dump/dump_tables.h"
@@ -19,6 +18,7 @@
 #include "interpose/process/thread_memory.h"
 #include "interpose/process/thread_state.h"
 #include "interpose/stacks/stack_tables.h"
+#include "interpose/system/clock.h"
 
 namespace culprit {
 

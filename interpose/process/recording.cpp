@@ -4,7 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "interpose/base/prepared.h"
 #include "interpose/dump/thread_names.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/process/known_threads.h"
@@ -12,6 +11,7 @@
 #include "interpose/process/thread_end.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/unwind_services.h"
+#include "interpose/system/prepared.h"
 
 namespace culprit {
 

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/process/process.h"
 #include "interpose/process/thread_memory.h"
 #include "interpose/process/thread_state.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

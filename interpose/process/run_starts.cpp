@@ -12,19 +12,19 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/base/descriptors.h"
 #include "interpose/base/keep_errno.h"
-#include "interpose/base/os.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/process_names.h"
-#include "interpose/base/raw_calls.h"
-#include "interpose/base/restrictions.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/format/run_starts.h"
 #include "interpose/process/log.h"
 #include "interpose/process/variables.h"
+#include "interpose/system/descriptors.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_stack.h"
+#include "interpose/system/process_names.h"
+#include "interpose/system/raw_calls.h"
+#include "interpose/system/restrictions.h"
 
 namespace culprit {
 

@@ -2,11 +2,11 @@
 
 #include <time.h>
 
-#include "interpose/base/clock.h"
-#include "interpose/base/os.h"
 #include "interpose/cpython/python_frames.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/stacks/stack_memo.h"
+#include "interpose/system/clock.h"
+#include "interpose/system/os.h"
 
 namespace culprit {
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "interpose/base/linked_list.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/format/dump_format.h"
 #include "interpose/stacks/stack_table.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 
-#include "interpose/base/late_load.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/prepared.h"
+#include "interpose/loader/late_load.h"
 #include "interpose/process/rooms_above.h"
 #include "interpose/process/thread_state.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/system/prepared.h"
 
 namespace culprit {
 namespace {

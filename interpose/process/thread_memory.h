@@ -10,13 +10,13 @@
 
 #include <cstdint>
 
-#include "interpose/base/spin_lock.h"
 #include "interpose/cpython/python_frames.h"
 #include "interpose/dump/live_table.h"
 #include "interpose/owners/error_returns.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/process/stack_holders.h"
 #include "interpose/stacks/stack_memo.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 

@@ -2,19 +2,19 @@
 // may call malloc, which the target may have replaced by code that calls CUDA. It uses static TLS, so keep it small.
 //
 // Each folder's part is a struct that the folder defines. The parts that base/ and dump/ reach themselves are variables
-// of their own (base/own_stack.h, dump/thread_part.h), as are the rare ones (thread_end.cpp, causes/exceptions.cpp,
+// of their own (system/own_stack.h, dump/thread_part.h), as are the rare ones (thread_end.cpp, causes/exceptions.cpp,
 // hooks/runtime_frees.cpp).
 #pragma once
 
 #include <cstdint>
 
-#include "interpose/base/clock.h"
 #include "interpose/base/linked_list.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/thread_part.h"
 #include "interpose/owners/error_returns.h"
 #include "interpose/owners/thread_paths.h"
+#include "interpose/system/clock.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 

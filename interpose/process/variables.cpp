@@ -4,11 +4,11 @@
 
 #include <cstring>
 
-#include "interpose/base/late_load.h"
-#include "interpose/base/os.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/restrictions.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_stack.h"
+#include "interpose/system/restrictions.h"
 
 namespace culprit {
 namespace {

@@ -4,7 +4,7 @@
 // variable that has a value later, when it is needed, counts with that value.
 #pragma once
 
-#include "interpose/base/environment.h"
+#include "interpose/system/environment.h"
 
 namespace culprit {
 

@@ -7,11 +7,11 @@
 #include <cstring>
 
 #include "interpose/base/hash.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/process_names.h"
-#include "interpose/base/raw_calls.h"
-#include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/loader/loader_modules.h"
+#include "interpose/system/process_names.h"
+#include "interpose/system/raw_calls.h"
+#include "interpose/system/restrictions.h"
 
 namespace culprit {
 

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interpose/base/loader_count.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/loader/loader_count.h"
+#include "interpose/loader/loader_modules.h"
 
 namespace culprit {
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "interpose/base/hash_index.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/stacks/modules.h"
+#include "interpose/system/hash_index.h"
 
 namespace culprit {
 

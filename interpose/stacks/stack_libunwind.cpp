@@ -1,11 +1,11 @@
 #include "interpose/base/own_module.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/format/dump_format.h"
 #include "interpose/stacks/stack.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/unwind_rule.h"
 #include "interpose/stacks/unwind_services.h"
 #include "interpose/stacks/walk_reader.h"
+#include "interpose/system/own_stack.h"
 
 namespace culprit {
 namespace {

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <cstring>
 
-#include "interpose/base/clock.h"
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/raw_calls.h"
-#include "interpose/base/restrictions.h"
+#include "interpose/system/clock.h"
+#include "interpose/system/raw_calls.h"
+#include "interpose/system/restrictions.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

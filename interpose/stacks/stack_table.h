@@ -15,11 +15,11 @@
 
 #include <cstdint>
 
-#include "interpose/base/hash_index.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/dump/packed_space.h"
 #include "interpose/stacks/modules.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/system/hash_index.h"
 
 namespace culprit {
 

@@ -2,8 +2,8 @@
 
 #include <elf.h>
 
-#include "interpose/base/auxiliary.h"
-#include "interpose/base/memory_map.h"
+#include "interpose/system/auxiliary.h"
+#include "interpose/system/memory_map.h"
 
 namespace culprit {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
+#include "interpose/loader/loader_modules.h"
 
 extern "C" {
 // Calls `visit` with the module of `address`, and returns its result; 0 when there is none.

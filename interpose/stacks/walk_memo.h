@@ -17,8 +17,8 @@
 
 #include <cstdint>
 
-#include "interpose/base/loader_modules.h"
 #include "interpose/format/dump_format.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/stacks/thread_stack.h"
 #include "interpose/stacks/walked_words.h"
 

@@ -4,9 +4,9 @@
 
 #include <cstring>
 
-#include "interpose/base/os.h"
-#include "interpose/base/own_stack.h"
-#include "interpose/base/readable_word.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_stack.h"
+#include "interpose/system/readable_word.h"
 
 namespace culprit {
 

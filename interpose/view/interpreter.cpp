@@ -1,8 +1,8 @@
 #include "interpose/view/interpreter.h"
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/spin_lock.h"
+#include "interpose/loader/loader_modules.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 namespace {

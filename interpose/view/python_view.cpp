@@ -3,13 +3,13 @@
 #include <cstring>
 
 #include "interpose/base/keep_errno.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/control/control_state.h"
 #include "interpose/dump/thread_names.h"
 #include "interpose/process/known_threads.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/system/own_stack.h"
 #include "interpose/view/interpreter.h"
 #include "interpose/view/view_file.h"
 #include "interpose/view/view_sources.h"

@@ -7,11 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "interpose/base/descriptors.h"
-#include "interpose/base/os.h"
-#include "interpose/base/restrictions.h"
-#include "interpose/base/spin_lock.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/system/descriptors.h"
+#include "interpose/system/os.h"
+#include "interpose/system/restrictions.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 namespace {

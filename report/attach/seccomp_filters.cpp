@@ -233,7 +233,7 @@ bool are_own_too(const ProcessFolder& process, const ProcessFolder& own) {
 
 constexpr char kRemedy[] =
     ": nothing was changed; start the program with culprit run, or let its filter allow what "
-    "interpose/base/system_calls.txt lists (systemd: SystemCallFilter=)";
+    "interpose/system/system_calls.txt lists (systemd: SystemCallFilter=)";
 
 }  // namespace
 

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "interpose/base/clock.h"
 #include "interpose/dump/live_table.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/stack_table.h"
+#include "interpose/system/clock.h"
 #include "tests/unit/interpose/fixture.h"
 
 using namespace culprit;

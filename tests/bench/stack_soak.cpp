@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/base/clock.h"
 #include "interpose/call_stack/stack_collection.h"
 #include "interpose/dump/live_table.h"
 #include "interpose/stacks/stack_memo.h"
+#include "interpose/system/clock.h"
 #include "tests/unit/interpose/fixture.h"
 
 using namespace culprit;

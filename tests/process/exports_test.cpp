@@ -69,7 +69,7 @@ TEST_CASE("the library imports what imports.txt names, with a reason, and nothin
   imported.erase("_environ");
   imported.erase("environ");
   for (const std::string& name : imported) {
-    INFO(name << " is imported: define it in interpose/base/plain_libc.cpp, or name it in tests/process/imports.txt");
+    INFO(name << " is imported: define it in interpose/loader/plain_libc.cpp, or name it in tests/process/imports.txt");
     CHECK(allowed.count(name) == 1);
   }
   for (const std::string& name : allowed) {

@@ -13,7 +13,7 @@ namespace {
 // The system calls in system_calls.txt with one of these `times`.
 std::vector<std::string> listed(const std::vector<std::string>& times) {
   std::vector<std::string> names;
-  std::ifstream file(std::string(CULPRIT_SOURCE_DIR) + "/interpose/base/system_calls.txt");
+  std::ifstream file(std::string(CULPRIT_SOURCE_DIR) + "/interpose/system/system_calls.txt");
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string name, time;

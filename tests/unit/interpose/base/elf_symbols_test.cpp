@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "interpose/base/loader_modules.h"
+#include "interpose/loader/loader_modules.h"
 #include "tests/catch.h"
 
 using namespace culprit;

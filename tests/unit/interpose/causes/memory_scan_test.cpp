@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "interpose/base/clock.h"
+#include "interpose/system/clock.h"
 #include "tests/catch.h"
 
 using namespace culprit;

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "interpose/base/hash_index.h"
+#include "interpose/system/hash_index.h"
 #include "tests/catch.h"
 #include "tests/unit/interpose/fixture.h"
 

@@ -13,9 +13,9 @@
 #include <memory>
 #include <string>
 
-#include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/format/run_starts.h"
+#include "interpose/system/restrictions.h"
 #include "tests/catch.h"
 #include "tests/support/temporary_folder.h"
 

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/base/readable_word.h"
 #include "interpose/stacks/thread_stack.h"
 #include "interpose/stacks/walk_memo.h"
 #include "interpose/stacks/walk_reader.h"
+#include "interpose/system/readable_word.h"
 #include "tests/catch.h"
 #include "tests/unit/interpose/stacks/hostile_stack.h"
 

@@ -87,7 +87,7 @@ TEST_CASE("seccomp filters are judged by their answers to the library's calls", 
 }
 
 TEST_CASE("attach asks about each call that the library makes under a filter", "[attach]") {
-  std::ifstream file(std::string(CULPRIT_SOURCE_DIR) + "/interpose/base/system_calls.txt");
+  std::ifstream file(std::string(CULPRIT_SOURCE_DIR) + "/interpose/system/system_calls.txt");
   const std::vector<NeededCall>& calls = needed_calls();
   int found = 0;
   for (std::string line; std::getline(file, line);) {

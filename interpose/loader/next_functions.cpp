@@ -1,0 +1,40 @@
+#include "interpose/loader/next_functions.h"
+
+#include "interpose/loader/late_load.h"
+
+namespace culprit {
+namespace {
+
+void* function(void** known, const char* name) {
+  void* found = __atomic_load_n(known, __ATOMIC_RELAXED);
+  if (found != nullptr) return found;
+  found = reinterpret_cast<void*>(next_definition(name));
+  __atomic_store_n(known, found, __ATOMIC_RELAXED);
+  return found;
+}
+
+void* exit_now;
+void* exit_quickly;
+void* close_library;
+void* address_information;
+void* more_address_information;
+void* exit_thread;
+void* cancel_thread;
+
+}  // namespace
+
+ExitFunction next_exit() { return reinterpret_cast<ExitFunction>(function(&exit_now, "_exit")); }
+
+ExitFunction next_quick_exit() { return reinterpret_cast<ExitFunction>(function(&exit_quickly, "quick_exit")); }
+
+CloseFunction next_dlclose() { return reinterpret_cast<CloseFunction>(function(&close_library, "dlclose")); }
+
+void* next_dladdr() { return function(&address_information, "dladdr"); }
+
+void* next_dladdr1() { return function(&more_address_information, "dladdr1"); }
+
+void* next_pthread_exit() { return function(&exit_thread, "pthread_exit"); }
+
+void* next_pthread_cancel() { return function(&cancel_thread, "pthread_cancel"); }
+
+}  // namespace culprit
