@@ -71,7 +71,8 @@ def processor_seconds():
 
 
 def masked(text):
-    """Without numbers and names that differ from run to run."""
+    """Without numbers and names that differ from run to run, and a note of runs of more than a second."""
+    text = re.sub(r"^note +processes that use a GPU unseen were looked for.*\n", "", text, flags=re.M)
     masks = {r"\[\d+\] on \S+": "[PID] on HOST", r"thread +\d+": "thread TID", rf"\S*/{EXAMPLE}": EXAMPLE,
              r"\b[\d.]+ (ns|us|ms|s)\b": "TIME"}
     for pattern, mask in masks.items():
