@@ -6,25 +6,28 @@
 #include "tests/unit/interpose/fixture.h"
 
 namespace culprit {
+namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kMebibyte = 1 << 20;  // all tests of the folder are one translation unit
+
+}  // namespace
 
 TEST_CASE("a picture is due when a device has grown by a sixteenth and a MiB", "[live-bytes]") {
   const auto peaks = std::make_unique<PeakPictures>();
-  CHECK_FALSE(peaks->wants(0, kMiB - 1));
-  CHECK(peaks->wants(0, kMiB));
-  peaks->note_taken(0, 160 * kMiB);
-  CHECK_FALSE(peaks->wants(0, 171 * kMiB - 1));
-  CHECK(peaks->wants(0, 171 * kMiB));
-  CHECK(peaks->wants(1, kMiB));
+  CHECK_FALSE(peaks->wants(0, kMebibyte - 1));
+  CHECK(peaks->wants(0, kMebibyte));
+  peaks->note_taken(0, 160 * kMebibyte);
+  CHECK_FALSE(peaks->wants(0, 171 * kMebibyte - 1));
+  CHECK(peaks->wants(0, 171 * kMebibyte));
+  CHECK(peaks->wants(1, kMebibyte));
 }
 
 TEST_CASE("at exit a picture is due when a device has grown at all", "[live-bytes]") {
   const auto peaks = std::make_unique<PeakPictures>();
   CHECK_FALSE(peaks->wants(0, 0, true));
-  peaks->note_taken(0, 160 * kMiB);
-  CHECK_FALSE(peaks->wants(0, 160 * kMiB, true));
-  CHECK(peaks->wants(0, 160 * kMiB + 1, true));
+  peaks->note_taken(0, 160 * kMebibyte);
+  CHECK_FALSE(peaks->wants(0, 160 * kMebibyte, true));
+  CHECK(peaks->wants(0, 160 * kMebibyte + 1, true));
 }
 
 TEST_CASE("a device beyond the last one has no picture and no graph memory", "[live-bytes]") {
