@@ -3,7 +3,7 @@
 #
 # FILE limits the checks to these files; without FILE every file of the repository is checked. CHECK is one of
 #   format   C++ is formatted as clang-format 14 does
-#   layers   includes follow scripts/layers.txt
+#   layers   includes follow scripts/layers.txt, without circles of units but those of scripts/unit_circles.txt
 #   log      diagnostics of report/ go through report/base/log.h
 #   files    length of files and lines, executable scripts, leftovers, names and lengths in documents
 #   shell    shellcheck

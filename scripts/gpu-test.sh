@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Runs the tests on a GPU: scripts/gpu-test.sh [TARBALL|FOLDER]
+# Runs the tests on a GPU: scripts/gpu-test.sh [--only together|alone] [TARBALL|FOLDER]
 #                          scripts/gpu-test.sh --check CHECK BUILD_FOLDER
 #
 # TARBALL is a package of scripts/package.sh --with-tests, FOLDER an unpacked one; by default the tree of this script.
 # Nothing is installed or downloaded: the machine needs a driver, a libcudart.so.13 and Python 3. Tests whose framework
 # or tool (PyTorch, CuPy, Numba, cuda-python, JAX, compute-sanitizer, the compiler for PyCUDA) is not there are skipped
 # rows. Prints a table. Exit code 1: a row failed; 2: there is no GPU, or no package.
+#
+# --only runs one half: what may run at the same time as other checks, or what needs the GPU for itself. Each takes five
+# minutes on an H100.
 #
 # --check runs one check from a build tree, as ctest does: process, guests, examples, or the name of a script in
 # tests/gpu. Exit code 77: there is no GPU, or every row was skipped.
@@ -18,7 +21,14 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-check=''
+check='' only=''
+if [ "${1:-}" = --only ]; then
+  case ${2:-} in
+    together | alone) only=$2 ;;
+    *) wrong_usage "--only takes together or alone" ;;
+  esac
+  shift 2
+fi
 if [ "${1:-}" = --check ]; then
   [ $# -eq 3 ] || wrong_usage "--check takes CHECK and BUILD_FOLDER"
   check=$2
@@ -195,32 +205,37 @@ fi
 
 # Checks without measurements run at the same time, those of the two test programs in parts: one after the other takes
 # more than ten minutes.
-processors=$(nproc)
-parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
-split_tests process_test process_test "$parts" '~[attach]~[.]'
-split_tests process_test attach_test 1 '[attach]'
-split_tests guest_test guest_test "$parts" '~[.]'
-beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts)
-also_beside=(attach attach_server causes marks graph_memory audit)
-run_checks() { for check in "$@"; do run_check "$check"; rows_of "$check"; done; }
-running=()
-do_parts process_test process_test "$parts" "process tests" "$long_limit"
-do_parts process_test attach_test 1 "process tests of attach" "$short_limit"
-do_parts guest_test guest_test "$parts" "guest programs" "$long_limit"
-{ run_examples; rows_of_examples; } & running+=($!)
-if [ "$parts" -gt 1 ]; then
-  run_checks "${beside[@]}" & running+=($!)
-  run_checks "${also_beside[@]}" & running+=($!)
-fi
-wait "${running[@]}"
-if [ "$parts" -eq 1 ]; then run_checks "${beside[@]}" "${also_beside[@]}"; fi
-all_were_run process_test "process tests"
-all_were_run attach_test "process tests of attach"
-all_were_run guest_test "guest programs"
+run_together() {
+  local processors parts
+  processors=$(nproc)
+  parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
+  split_tests process_test process_test "$parts" '~[attach]~[.]'
+  split_tests process_test attach_test 1 '[attach]'
+  split_tests guest_test guest_test "$parts" '~[.]'
+  local beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts)
+  local also_beside=(attach causes marks graph_memory audit)
+  running=()
+  do_parts process_test process_test "$parts" "process tests" "$long_limit"
+  do_parts process_test attach_test 1 "process tests of attach" "$short_limit"
+  do_parts guest_test guest_test "$parts" "guest programs" "$long_limit"
+  { run_examples; rows_of_examples; } & running+=($!)
+  if [ "$parts" -gt 1 ]; then
+    run_checks "${beside[@]}" & running+=($!)
+    run_checks "${also_beside[@]}" & running+=($!)
+  fi
+  wait "${running[@]}"
+  if [ "$parts" -eq 1 ]; then run_checks "${beside[@]}" "${also_beside[@]}"; fi
+  all_were_run process_test "process tests"
+  all_were_run attach_test "process tests of attach"
+  all_were_run guest_test "guest programs"
+}
 # These compare times, list the processes on the GPU, read the memory in use by all of them, or fill it: nothing else
 # may run meanwhile.
-run_checks launch_ratio doctor_ghost balance shared_balance graph_executables stray_contexts sharing gpu_users \
-  out_of_memory sanitizer_compare
+alone=(launch_ratio attach_server doctor_ghost balance shared_balance graph_executables stray_contexts sharing gpu_users
+  out_of_memory sanitizer_compare)
+run_checks() { for check in "$@"; do run_check "$check"; rows_of "$check"; done; }
+[ "$only" = alone ] || run_together
+[ "$only" = together ] || run_checks "${alone[@]}"
 
 echo
 echo "== $gpu"

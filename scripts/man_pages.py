@@ -3,7 +3,7 @@
 --output FOLDER
 
 culprit.1 is made from the --help texts of the command and of each of its sub-commands, libculprit.so.7 from the table
-of options (interpose/recorder/options.def), culprit-PAGE.7 from each page of report/manual/ (its README.md has the
+of options (interpose/process/options.def), culprit-PAGE.7 from each page of report/manual/ (its README.md has the
 forms). All are written to FOLDER. A help text, a row or a page that cannot be understood is an error, so that no page
 lacks an option.
 """
@@ -354,7 +354,7 @@ def library_page(options, version):
 def main():
     parser = argparse.ArgumentParser(description="Makes culprit.1, libculprit.so.7 and culprit-PAGE.7.")
     parser.add_argument("--culprit", required=True, help="the built command")
-    parser.add_argument("--options", required=True, type=pathlib.Path, help="interpose/recorder/options.def")
+    parser.add_argument("--options", required=True, type=pathlib.Path, help="interpose/process/options.def")
     parser.add_argument("--manual", required=True, nargs="+", type=pathlib.Path, help="the pages of report/manual/")
     parser.add_argument("--version", required=True, help="version of the project")
     parser.add_argument("--output", required=True, type=pathlib.Path, help="folder of the pages")

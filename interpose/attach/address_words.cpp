@@ -88,8 +88,9 @@ bool swap_word(std::uint64_t place, std::uint64_t before, std::uint64_t after) {
                                      __ATOMIC_RELAXED);
 }
 
-// Like swap_word(), for memory that may be read-only (RELRO slots).
-bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, std::uint64_t after) {
+// Like swap_word(), for memory that may be read-only (RELRO slots). `refused`: counts what may not be written (sealed).
+bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, std::uint64_t after,
+               std::uint32_t* refused) {
   const Mapping* mapping = map.find(place);
   std::uint64_t found = 0;
   if (mapping == nullptr || mapping->shared ||
@@ -98,7 +99,11 @@ bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, 
   if ((mapping->protection & PROT_WRITE) != 0) return swap_word(place, before, after);
   auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   void* page = reinterpret_cast<void*>(place & ~(page_size - 1));
-  if (mprotect(page, page_size, mapping->protection | PROT_WRITE) != 0) return false;
+  if (mprotect(page, page_size, mapping->protection | PROT_WRITE) != 0) {
+    if (os.write_own_word(place, after) == 0) return true;
+    ++*refused;
+    return false;
+  }
   bool swapped = swap_word(place, before, after);
   mprotect(page, page_size, mapping->protection);
   return swapped;
@@ -137,7 +142,7 @@ std::uint64_t replacement(bool driver, std::uint64_t word) {
 
 void AddressWords::replace_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t original, std::uint64_t ours) {
   if (slot_count_ == kMostSlots) return;
-  if (!swap_slot(map, place, original, ours)) return;
+  if (!swap_slot(map, place, original, ours, &refused_slots_)) return;
   slots_[slot_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
 }
 
@@ -205,19 +210,21 @@ bool AddressWords::replace_slots() {
   if (slots_ == nullptr) slots_ = static_cast<Slot*>(map_private(kMostSlots * sizeof(Slot), &error));
   if (slots_ == nullptr) return false;
   SpinGuard guard(lock_);
+  refused_slots_ = 0;
   walk_modules(map);
   changed_slots_ = slot_count_;
   return true;
 }
 
 bool AddressWords::put_slots_back() {
-  changed_slots_ = 0;
+  changed_slots_ = refused_slots_ = 0;
   MemoryMap map;
   if (!map.read()) return false;
   SpinGuard guard(lock_);
   for (std::uint32_t i = 0; i < slot_count_; ++i) {
     const Slot& slot = slots_[i];
-    if (swap_slot(map, reinterpret_cast<std::uint64_t>(slot.place), slot.ours, slot.original)) ++changed_slots_;
+    if (swap_slot(map, reinterpret_cast<std::uint64_t>(slot.place), slot.ours, slot.original, &refused_slots_))
+      ++changed_slots_;
   }
   slot_count_ = 0;
   known_count_ = 0;

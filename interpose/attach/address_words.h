@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "interpose/base/elf_symbols.h"
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/memory_map.h"
 #include "interpose/base/spin_lock.h"
 #include "interpose/format/attach_request.h"
@@ -37,6 +38,8 @@ class AddressWords {
   bool put_slots_back();
   // How many slots the last of these two changed.
   std::uint32_t changed_slots() const { return changed_slots_; }
+  // How many replace_slots() could not change.
+  std::uint32_t refused_slots() const { return refused_slots_; }
 
   // The addresses to look for in writable memory: the driver's, or those of our hooks.
   static const format::AddressSearch* search_for(bool driver);
@@ -62,6 +65,7 @@ class AddressWords {
   Slot* slots_ = nullptr;  // since replace_slots()
   std::uint32_t slot_count_ = 0;
   std::uint32_t changed_slots_ = 0;
+  std::uint32_t refused_slots_ = 0;
   // A module whose slots were searched. Another one may lie at the same addresses later.
   struct KnownModule {
     std::uint64_t begin;

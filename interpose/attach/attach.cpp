@@ -18,10 +18,13 @@
 #include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/call_stack/view_requests.h"
+#include "interpose/control/recording_switch.h"
+#include "interpose/control/start.h"
 #include "interpose/driver/driver.h"
-#include "interpose/recorder/attach_state.h"
-#include "interpose/recorder/known_threads.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/attach_state.h"
+#include "interpose/process/known_threads.h"
+#include "interpose/process/process.h"
 
 namespace culprit {
 namespace {
@@ -85,6 +88,7 @@ bool uses_cupti(const format::AttachRequest& request) { return request.backend =
 format::AttachResult begin_redirecting(format::AttachRequest* request) {
   if (!words->replace_slots()) return format::AttachResult::kNoMemory;
   request->slots = words->changed_slots();
+  request->refused_slots = words->refused_slots();
   request->search = reinterpret_cast<std::uint64_t>(AddressWords::search_for(true));
   return format::AttachResult::kDone;
 }
@@ -237,13 +241,6 @@ void from_outside(format::AttachRequest* request, Work work) {
   if (!ran) store_release(&request->result, format::AttachResult::kNoMemory);
 }
 
-// The thread does not come back from here, unless the command has ended: all else must be done.
-void wait_to_be_taken_out(format::AttachRequest* request) {
-  const bool by_command = request->waits != 0;
-  store_release(&request->finished, 1U);
-  for (std::uint32_t i = 0; by_command && i < format::kMostWaits; ++i) sleep_without_trace(format::kWaitUs);
-}
-
 }  // namespace
 
 void look_at_new_modules() {
@@ -254,12 +251,10 @@ void look_at_new_modules() {
 
 }  // namespace culprit
 
-CULPRIT_EXPORT void culprit_attach_v5(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_attach_v6(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::attach);
-  culprit::wait_to_be_taken_out(request);
 }
 
-CULPRIT_EXPORT void culprit_detach_v5(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_detach_v6(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::detach);
-  culprit::wait_to_be_taken_out(request);
 }

@@ -10,12 +10,13 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/call_stack/current_stack.h"
+#include "interpose/control/audit_state.h"
 #include "interpose/driver/audited.h"
-#include "interpose/recorder/audit_state.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/hook_entry.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/variables.h"
+#include "interpose/process/hook_entry.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
+#include "interpose/process/variables.h"
 
 namespace culprit {
 namespace {

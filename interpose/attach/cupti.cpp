@@ -10,6 +10,7 @@
 #include "interpose/attach/hooks_cupti.h"
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
+#include "interpose/base/loader_modules.h"
 #include "interpose/driver/api.h"
 #include "interpose/driver/driver.h"
 #include "interpose/stacks/stack.h"

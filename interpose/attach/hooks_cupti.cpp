@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
 
 namespace culprit {
 namespace {

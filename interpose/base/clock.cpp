@@ -1,52 +1,8 @@
 #include "interpose/base/clock.h"
 
-#include <elf.h>
-
-#include "interpose/base/elf_symbols.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/machine.h"
-#include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
 
 namespace culprit {
-namespace {
-
-using Function = int (*)(clockid_t, struct timespec*);
-
-int system_clock(clockid_t clock, struct timespec* time) {
-  return static_cast<int>(system_call(SYS_clock_gettime, clock, time));
-}
-
-// The vDSO's function if there is one: it cannot be interposed.
-Function find_function() {
-  const std::uint64_t begin = auxiliary_value(AT_SYSINFO_EHDR);
-  if (begin == 0) return system_clock;
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
-  struct dl_phdr_info info = {};
-  info.dlpi_phdr = reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff);
-  info.dlpi_phnum = header->e_phnum;
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    if (info.dlpi_phdr[i].p_type == PT_LOAD && info.dlpi_phdr[i].p_offset == 0)
-      info.dlpi_addr = begin - info.dlpi_phdr[i].p_vaddr;
-  }
-  ElfModule module;
-  std::uint64_t address = describe_module(info, &module) ? find_symbol(module, kClockGettime) : 0;
-  return address != 0 ? reinterpret_cast<Function>(address) : system_clock;
-}
-
-// Concurrent searches find the same.
-Function clock_function() {
-  static std::atomic<Function> known;
-  Function function = known.load(std::memory_order_relaxed);
-  if (function != nullptr) return function;
-  known.store(system_clock, std::memory_order_relaxed);  // the search itself may read the clock
-  function = find_function();
-  known.store(function, std::memory_order_relaxed);
-  return function;
-}
-
-}  // namespace
-
 std::uint64_t clock_ns(clockid_t clock) {
   struct timespec time = {};
   const bool ticks = clock == CLOCK_MONOTONIC_COARSE;

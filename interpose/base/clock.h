@@ -14,15 +14,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/base/kernel_clock.h"
 #include "interpose/base/placement.h"
 
 namespace culprit {
-
-inline std::uint64_t nanoseconds(const struct timespec& time) {
-  // The analyzer does not know what a raw system call writes.
-  // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult)
-  return static_cast<std::uint64_t>(time.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(time.tv_nsec);
-}
 
 // The time of a clock of the kernel, exact ones by a system call. Under a seccomp filter the vDSO's function reads
 // them: the filter may kill for a call that programs rarely make.
@@ -65,8 +60,6 @@ class Clock {
   CULPRIT_COLD void make_next_exact(EventTimes* times);
 
  private:
-  using Function = int (*)(clockid_t, struct timespec*);
-
   std::uint64_t read(clockid_t clock) {
     struct timespec time;
     function_(clock, &time);
@@ -80,7 +73,7 @@ class Clock {
   }
   CULPRIT_COLD std::uint64_t exact_event(EventTimes* times);
 
-  Function function_;  // the vDSO's function if found: it cannot be interposed
+  ClockFunction function_;  // the vDSO's function if found: it cannot be interposed
   std::uint64_t start_ns_;
   std::atomic<std::uint64_t> floor_;  // last result of now()
   bool ticks_are_cheap_;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "interpose/base/own_module.h"
+#include "interpose/base/placement.h"
 
 namespace culprit {
 namespace {
@@ -11,7 +12,7 @@ bool read_dynamic(const ElfW(Dyn) * dynamic, ElfModule* module);
 
 }  // namespace
 
-bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
+CULPRIT_LOADING bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
   *module = {};
   module->load_bias = info.dlpi_addr;
   module->begin = ~0ULL;
@@ -36,7 +37,7 @@ bool describe_node(const struct link_map& node, ElfModule* module) {
 
 namespace {
 
-bool read_dynamic(const ElfW(Dyn) * dynamic, ElfModule* module) {
+CULPRIT_LOADING bool read_dynamic(const ElfW(Dyn) * dynamic, ElfModule* module) {
   module->dynamic = dynamic;
   std::uint64_t soname = 0;
   // glibc relocates these addresses in place; otherwise (the vdso, other libcs) they are still offsets.

@@ -6,8 +6,6 @@
 
 #include <cstdint>
 
-#include "interpose/base/loader_modules.h"
-
 namespace culprit {
 
 struct ElfModule {
@@ -46,16 +44,6 @@ Relocations relocations_of(const ElfModule& module);
 
 // Whether it is the module of this library itself.
 bool is_own_module(const ElfModule& module);
-
-// Calls visit(module, info) for each module that can be described, in load order, until it returns true. Returns
-// whether it did. See visit_modules() in loader_modules.h.
-template <typename Visit>
-bool any_module(Visit visit) {
-  return any_loaded_module([&](const struct dl_phdr_info& info) {
-    ElfModule module;
-    return describe_module(info, &module) && visit(module, info);
-  });
-}
 
 // Address of the function or variable `name` that `module` defines, of its default version; 0 if none. Also 0 for
 // symbols that only the loader can resolve (IFUNCs, thread-local variables).

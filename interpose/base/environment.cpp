@@ -7,6 +7,7 @@
 
 #include "interpose/base/hash.h"
 #include "interpose/base/os.h"
+#include "interpose/base/placement.h"
 
 // libc's variable, by the name that libc itself uses. The loader binds it to a program's copy of it, if there is one.
 extern "C" __attribute__((weak, visibility("default"))) char** __environ;
@@ -132,12 +133,16 @@ void VariableCopies::add(const char* entry, std::size_t length) {
   used_ += static_cast<std::uint32_t>(length + 1);
 }
 
-void copy_variables_at_load(char* const* entries, WantsVariable wants, const void* data, VariableCopies* copies) {
+CULPRIT_LOADING bool copy_variables_at_load(char* const* entries, WantsVariable wants, const void* data,
+                                            VariableCopies* copies) {
+  bool found = false;
   for (; entries != nullptr && *entries != nullptr; ++entries) {
     const std::size_t name = name_length(*entries, VariableCopies::kLongestName + 1);
     if (name == 0 || !wants(*entries, name, data)) continue;
     copies->add(*entries, ::strnlen(*entries, name + 1 + VariableCopies::kLongestValue));
+    found = true;
   }
+  return found;
 }
 
 bool copy_variables_of_start(WantsVariable wants, const void* data, VariableCopies* copies) {

@@ -34,7 +34,8 @@ class VariableCopies {
 };
 
 // The array that the loader passes to constructors: for a process that runs no other code yet.
-void copy_variables_at_load(char* const* entries, WantsVariable wants, const void* data, VariableCopies* copies);
+// Returns whether there was one.
+bool copy_variables_at_load(char* const* entries, WantsVariable wants, const void* data, VariableCopies* copies);
 
 // The variables that the process was started with, from /proc: for code that runs before libc knows its environment.
 // False: they cannot be read. On the tracker's own stack only.

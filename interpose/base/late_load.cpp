@@ -4,7 +4,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "interpose/base/elf_symbols.h"
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 
@@ -36,10 +36,20 @@ bool is_libc(const struct dl_phdr_info& info, const ElfModule& module) {
   return false;
 }
 
+namespace {
+
+std::uint64_t ask_libc_for_auxiliary(std::uint64_t type) {
+  auto* of_libc = reinterpret_cast<unsigned long (*)(unsigned long)>(libc_function("getauxval"));
+  return of_libc != nullptr ? of_libc(type) : auxiliary_from_proc(type);
+}
+
+}  // namespace
+
 // Modules are listed in load order. Modules loaded at the program's start come before libc, which they need.
 bool loaded_late() {
   const Load known = load.load(std::memory_order_relaxed);
   if (CULPRIT_LIKELY(known != Load::kNotKnown)) return known == Load::kLate;
+  auxiliary_of_libc.store(ask_libc_for_auxiliary, std::memory_order_relaxed);
   bool late = false;
   any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
     if (is_own_module(module)) return true;

@@ -4,7 +4,8 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_count.h"
-#include "interpose/base/spin_lock.h"
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/os.h"
 
 namespace culprit {
 namespace {
@@ -16,32 +17,37 @@ constexpr std::uint32_t kPollUs = 1000;
 // libc's own function; not there before glibc 2.34 in a program without libpthread, which has no threads.
 MutexFunction mutex_function(const char* name) { return reinterpret_cast<MutexFunction>(libc_function(name)); }
 
-}  // namespace
-
-LoaderLock::LoaderLock(std::uint32_t milliseconds, bool wanted) {
-  if (!wanted) {
-    done_ = true;
-    return;
-  }
+// Tries for `milliseconds`. `*taken`: the mutex; nullptr where it is not known, or the program has no threads.
+bool take(std::uint32_t milliseconds, void** taken) {
+  *taken = nullptr;
   find_loader_count();
   auto* mutex = static_cast<pthread_mutex_t*>(loader_mutex());
   const MutexFunction try_lock = mutex_function("pthread_mutex_trylock");
-  if (mutex == nullptr || try_lock == nullptr) {
-    done_ = true;
-    return;
-  }
+  if (mutex == nullptr || try_lock == nullptr) return true;
   for (std::uint64_t waited = 0;; waited += kPollUs) {
-    done_ = try_lock(mutex) == 0;
-    if (done_) taken_ = mutex;
-    if (done_ || waited >= std::uint64_t{milliseconds} * 1000) return;
+    const bool done = try_lock(mutex) == 0;
+    if (done) *taken = mutex;
+    if (done || waited >= std::uint64_t{milliseconds} * 1000) return done;
     sleep_microseconds(kPollUs);
   }
 }
 
+void release(void* taken) {
+  const MutexFunction unlock = taken != nullptr ? mutex_function("pthread_mutex_unlock") : nullptr;
+  if (unlock != nullptr) unlock(static_cast<pthread_mutex_t*>(taken));
+}
+
+constexpr LockOfWalks kLockOfWalks = {[](void** taken) { return take(10, taken); }, release};
+
+}  // namespace
+
+LoaderLock::LoaderLock(std::uint32_t milliseconds) { done_ = take(milliseconds, &taken_); }
+
 void LoaderLock::release() {
-  const MutexFunction unlock = taken_ != nullptr ? mutex_function("pthread_mutex_unlock") : nullptr;
-  if (unlock != nullptr) unlock(static_cast<pthread_mutex_t*>(taken_));
+  culprit::release(taken_);
   taken_ = nullptr;
 }
+
+void expect_unseen_unloadings() { set_lock_of_walks(&kLockOfWalks); }
 
 }  // namespace culprit

@@ -12,8 +12,8 @@ namespace culprit {
 
 class LoaderLock {
  public:
-  // Tries for `milliseconds`, at least once. Not `wanted`: done at once, without a lock.
-  explicit LoaderLock(std::uint32_t milliseconds, bool wanted = true);
+  // Tries for `milliseconds`, at least once.
+  explicit LoaderLock(std::uint32_t milliseconds);
   ~LoaderLock() { release(); }
   LoaderLock(const LoaderLock&) = delete;
   LoaderLock& operator=(const LoaderLock&) = delete;
@@ -27,5 +27,9 @@ class LoaderLock {
   bool done_ = false;
   void* taken_ = nullptr;
 };
+
+// From now on libraries may be closed by calls that do not come through our dlclose(): those that threads had begun, or
+// had looked up, before `culprit attach`. Walks then also take the loader's lock, for 10 ms at most.
+void expect_unseen_unloadings();
 
 }  // namespace culprit

@@ -7,12 +7,9 @@
 #include <atomic>
 #include <cstring>
 
-#include "interpose/base/elf_symbols.h"
-#include "interpose/base/late_load.h"
-#include "interpose/base/loader_lock.h"
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/os.h"
-#include "interpose/base/own_module.h"
-#include "interpose/base/spin_lock.h"
+#include "interpose/base/placement.h"
 
 // The loader's list for debuggers. It is data, so it is not interposed; other libcs lack it. A program may have a copy
 // of it (copy relocation) with the same list.
@@ -45,8 +42,8 @@ Loader loader;
 std::atomic<int> loader_known;
 std::atomic<int> walks;
 std::atomic<int> unloadings;
-std::atomic<int> keepers;  // objects of KeepsModules
-std::atomic<bool> unseen_unloadings;
+std::atomic<int> keepers;                       // objects of KeepsModules
+CULPRIT_AT_LOAD std::atomic<const LockOfWalks*> lock_of_walks;  // nullptr = every unloading is seen
 std::atomic<std::uint32_t> unloadings_begun;
 std::atomic<std::uint32_t> waited_in_vain;  // unloadings_begun when a walk gave up waiting; such a wait is not repeated
 // A destructor of the library that this thread closes may call CUDA.
@@ -63,16 +60,6 @@ bool wait_for_unloadings() {
   }
   waited_in_vain.store(unloadings_begun.load());
   return false;
-}
-
-// An entry of the auxiliary vector, read from /proc: for when libc's getauxval() is not known yet, or absent.
-std::uint64_t auxiliary_from_proc(std::uint64_t type) {
-  ElfW(auxv_t) entries[48];
-  std::size_t bytes = read_own_file("auxv", reinterpret_cast<char*>(entries), sizeof(entries));
-  for (std::size_t i = 0; (i + 1) * sizeof(entries[0]) <= bytes; ++i) {
-    if (entries[i].a_type == type) return entries[i].a_un.a_val;
-  }
-  return 0;
 }
 
 // The program's own dynamic section leads to the loader's list (DT_DEBUG), with any libc.
@@ -200,8 +187,26 @@ struct Walk {
   bool keeps_name = false;  // the loader's own name is wanted
 };
 
-int walk_list(const struct link_map* first, const Walk& walk) {
-  const LoaderLock lock(10, unseen_unloadings.load(std::memory_order_relaxed));
+class WalkLock {
+ public:
+  WalkLock() : lock_(lock_of_walks.load(std::memory_order_acquire)) {
+    if (lock_ != nullptr) done_ = lock_->take(&taken_);
+  }
+  ~WalkLock() {
+    if (taken_ != nullptr) lock_->release(taken_);
+  }
+  WalkLock(const WalkLock&) = delete;
+  WalkLock& operator=(const WalkLock&) = delete;
+  bool done() const { return done_; }
+
+ private:
+  const LockOfWalks* lock_;
+  void* taken_ = nullptr;
+  bool done_ = true;
+};
+
+CULPRIT_LOADING int walk_list(const struct link_map* first, const Walk& walk) {
+  const WalkLock lock;
   const bool plainly = lock.done() && wait_for_unloadings();
   const struct link_map* before = nullptr;
   const OwnCopies copies(!plainly);
@@ -268,7 +273,7 @@ bool know_loader() {
 
 }  // namespace
 
-int visit_modules(ModuleVisitor visit, void* data) {
+CULPRIT_LOADING int visit_modules(ModuleVisitor visit, void* data) {
   Walking walking;
   return know_loader() ? walk_list(loader.debug->r_map, {visit, data}) : 0;
 }
@@ -356,11 +361,6 @@ bool modules_were_added(ModuleListEnd* end) {
   return !same;
 }
 
-std::uint64_t auxiliary_value(std::uint64_t type) {
-  auto* of_libc = reinterpret_cast<unsigned long (*)(unsigned long)>(libc_function("getauxval"));
-  return of_libc != nullptr ? of_libc(type) : auxiliary_from_proc(type);
-}
-
 namespace {
 
 void wait_until_left(std::atomic<int>* count, int most) {
@@ -375,7 +375,7 @@ void wait_until_left(std::atomic<int>* count, int most) {
 
 }  // namespace
 
-void expect_unseen_unloadings() { unseen_unloadings.store(true); }
+void set_lock_of_walks(const LockOfWalks* lock) { lock_of_walks.store(lock); }
 
 void begin_unloading() {
   for (int i = 0; i < 4; ++i) {

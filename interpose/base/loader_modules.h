@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "interpose/base/elf_symbols.h"
+
 namespace culprit {
 
 using ModuleVisitor = int (*)(struct dl_phdr_info* module, std::size_t size, void* data);
@@ -24,12 +26,22 @@ using ModuleVisitor = int (*)(struct dl_phdr_info* module, std::size_t size, voi
 int visit_modules(ModuleVisitor visit, void* data);
 
 // visit_modules() for a function object: calls visit(module) until it returns true. Returns whether it did. See also
-// any_module() in elf_symbols.h.
+// any_module().
 template <typename Visit>
 bool any_loaded_module(Visit visit) {
   return visit_modules([](struct dl_phdr_info* module, std::size_t,
                           void* data) -> int { return (*static_cast<Visit*>(data))(*module); },
                        &visit) != 0;
+}
+
+// Calls visit(module, info) for each module that can be described, in load order, until it returns true. Returns
+// whether it did. See visit_modules().
+template <typename Visit>
+bool any_module(Visit visit) {
+  return any_loaded_module([&](const struct dl_phdr_info& info) {
+    ElfModule module;
+    return describe_module(info, &module) && visit(module, info);
+  });
 }
 
 // Calls visit(node, data) for each node of that list until it returns true, and returns whether it did: also for
@@ -96,12 +108,13 @@ struct ModuleListEnd {
 // return true without need. Thread-safe, if no other thread uses `end`.
 bool modules_were_added(ModuleListEnd* end);
 
-// An entry of the auxiliary vector, like getauxval(); 0 = unknown.
-std::uint64_t auxiliary_value(std::uint64_t type);
-
-// From now on libraries may be closed by calls that do not come through our dlclose(): those that threads had begun, or
-// had looked up, before `culprit attach`. Walks then also take the loader's lock, for 10 ms at most.
-void expect_unseen_unloadings();
+// How walks take the loader's lock, from now on: see expect_unseen_unloadings() of loader_lock.h. take() tries, and
+// returns false when another thread has the lock all the time; `*taken`: for release(), nullptr = nothing to release.
+struct LockOfWalks {
+  bool (*take)(void** taken);
+  void (*release)(void* taken);
+};
+void set_lock_of_walks(const LockOfWalks* lock);
 
 // Call around the real dlclose(). begin_unloading() waits for walks to end, and for each KeepsModules; a walk waits for
 // the unloadings of other threads. Neither waits for ever: after 10 ms a walk reads the list by system calls, which

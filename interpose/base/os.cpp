@@ -18,24 +18,16 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/base/clock.h"
+#include "interpose/base/kernel_clock.h"
+#include "interpose/base/own_files.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
-#include "interpose/base/spin_lock.h"
-#include "interpose/base/text_writer.h"
 
 namespace culprit {
 namespace {
 
 constexpr std::uint64_t kBlockBytes = 4096;
-
-int system_open(const char* path, int flags, unsigned mode) {
-  long fd;
-  do {
-    fd = system_call(SYS_openat, AT_FDCWD, path, flags, mode);
-  } while (fd == -EINTR);
-  return static_cast<int>(fd);
-}
 
 int system_close(int fd) { return static_cast<int>(system_call(SYS_close, fd)); }
 
@@ -119,7 +111,7 @@ std::uint64_t system_limit(int resource) {
                                       : resource == RLIMIT_DATA ? &memory_limits.data
                                                                 : nullptr;
   constexpr std::uint64_t kTenMs = 10000000;
-  const std::uint64_t now = known == nullptr ? 0 : clock_ns(CLOCK_MONOTONIC_COARSE) / kTenMs;
+  const std::uint64_t now = known == nullptr ? 0 : tick_ns() / kTenMs;
   if (known != nullptr && memory_limits.tick.load(std::memory_order_acquire) == now)
     return known->load(std::memory_order_relaxed);
   char text[2048];
@@ -197,6 +189,18 @@ std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64
   return system_call(SYS_process_vm_readv, system_call(SYS_gettid), &local, 1, &remote, 1, 0);
 }
 
+// The file reaches private memory that nothing in the process may write, as a debugger does. Some kernels forbid that
+// (proc_mem.force_override).
+int system_write_own_word(std::uint64_t address, std::uint64_t word) {
+  if (calls_restricted_now()) return -EPERM;
+  const int fd = open_own_file("mem", O_WRONLY);
+  if (fd < 0) return fd;
+  const long wrote = system_call(SYS_pwrite64, fd, &word, sizeof(word), address);
+  system_close(fd);
+  if (wrote < 0) return static_cast<int>(wrote);
+  return wrote == static_cast<long>(sizeof(word)) ? 0 : -EIO;
+}
+
 int system_membarrier(int command) {
   return calls_restricted_now() ? -EPERM : static_cast<int>(system_call(SYS_membarrier, command, 0, 0));
 }
@@ -220,65 +224,31 @@ constexpr std::uint64_t mask_of(int signal) { return std::uint64_t{1} << (signal
 constexpr std::uint64_t kFaults =
     mask_of(SIGBUS) | mask_of(SIGSEGV) | mask_of(SIGFPE) | mask_of(SIGILL) | mask_of(SIGTRAP) | mask_of(SIGSYS);
 
-std::uint64_t system_block_signals() { return set_signal_mask(~kFaults); }
+CULPRIT_LOADING std::uint64_t system_block_signals() { return set_signal_mask(~kFaults); }
 
-void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
+CULPRIT_LOADING void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
 
 }  // namespace
 
 OsCalls os = {
-    system_open,          system_close,           system_identify,        system_identify_path, system_duplicate_from,
-    system_reserve,       system_resize,          system_make_folder,     system_limit,         system_exchange_limit,
-    system_map,           system_unmap,           system_protect,         system_remap,         system_unlock,
-    system_advise,        system_read_at,         system_read_own_memory, system_membarrier,    system_futex,
-    system_block_signals, system_restore_signals,
+    open_plainly,   system_close,         system_identify,        system_identify_path,  system_duplicate_from,
+    system_reserve, system_resize,        system_make_folder,     system_limit,          system_exchange_limit,
+    system_map,     system_unmap,         system_protect,         system_remap,          system_unlock,
+    system_advise,  system_read_at,       system_read_own_memory, system_write_own_word, system_membarrier,
+    system_futex,   system_block_signals, system_restore_signals,
 };
 
-namespace {
+int open_own_file(const char* name, int flags) { return open_own_file(os.open_file, name, flags); }
 
-std::size_t read_and_close(int fd, char* buffer, std::size_t capacity) {
-  buffer[0] = '\0';
-  if (fd < 0) return 0;
-  std::size_t total = 0;
-  while (total + 1 < capacity) {
-    long count = system_call(SYS_read, fd, buffer + total, capacity - 1 - total);
-    if (count == -EINTR) continue;
-    if (count <= 0) break;
-    total += static_cast<std::size_t>(count);
-  }
-  system_close(fd);
-  buffer[total] = '\0';
-  return total;
-}
-
-}  // namespace
-
-std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
-  return read_and_close(system_open(path, O_RDONLY | O_CLOEXEC, 0), buffer, capacity);
-}
-
-int open_own_file(const char* name, int flags) {
-  char path[64];
-  TextWriter(path, sizeof(path)) << "/proc/thread-self/" << name;
-  const int fd = os.open_file(path, flags | O_CLOEXEC, 0);
-  if (fd != -ENOENT) return fd;
-  TextWriter(path, sizeof(path)) << "/proc/self/" << name;  // a kernel before 3.17
-  return os.open_file(path, flags | O_CLOEXEC, 0);
-}
-
-std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity) {
-  return read_and_close(open_own_file(name, O_RDONLY), buffer, capacity);
-}
-
-void sleep_without_trace(std::uint32_t microseconds) {
-  struct timespec time = {0, static_cast<long>(microseconds) * 1000};
-  system_call(SYS_ppoll, nullptr, 0, &time, nullptr, 0);
+void sleep_microseconds(std::uint32_t microseconds) {
+  const std::uint32_t never_woken = 0;
+  os.futex(&never_woken, FUTEX_WAIT_PRIVATE, 0, microseconds);
 }
 
 namespace {
 
-FileId stderr_at_load;
-bool had_stderr = false;
+CULPRIT_AT_LOAD FileId stderr_at_load;
+CULPRIT_AT_LOAD bool had_stderr = false;
 
 // Waits until a whole message can be written at once (PIPE_BUF bytes for a pipe). The wait is limited, since the reader
 // may have stopped; there is no wait when the reader is gone.
@@ -323,7 +293,7 @@ class NoSignalOfWrite {
 
 }  // namespace
 
-void remember_stderr() { had_stderr = os.identify(STDERR_FILENO, &stderr_at_load) == 0; }
+CULPRIT_LOADING void remember_stderr() { had_stderr = os.identify(STDERR_FILENO, &stderr_at_load) == 0; }
 
 void write_stderr(const char* text, std::size_t bytes) {
   FileId now;

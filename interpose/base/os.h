@@ -54,6 +54,8 @@ struct OsCalls {
   // Copies this process's own memory up to the first unreadable byte, without raising a signal. Returns the number of
   // bytes, which may be fewer, or -errno: -EFAULT when the first byte is unreadable.
   std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
+  // Writes a word into this process's own memory, also where it is read-only and sealed. Returns 0 or -errno.
+  int (*write_own_word)(std::uint64_t address, std::uint64_t word);
   // membarrier(2) without flags. Returns 0 or -errno. See meet_other_threads().
   int (*membarrier)(int command);
   // futex(2): FUTEX_WAIT or FUTEX_WAKE, or the same with _PRIVATE. Keeps errno. A wait ends after `microseconds` at the
@@ -69,18 +71,11 @@ struct OsCalls {
 // The calls in use. Only tests store here.
 extern OsCalls os;
 
-// Reads at most `capacity` - 1 bytes of `path` and terminates them with NUL. Returns the number of bytes, 0 on failure.
-std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity);
-
-// The same for files of this process in /proc: open_own_file("maps", O_RDONLY). They are read as those of the calling
-// thread: a main() that ended by pthread_exit() leaves a first thread without memory, names and folders, and
-// /proc/self is that thread's. Opens close-on-exec; returns a descriptor or -errno.
+// Opens a file of this process in /proc (own_files.h): open_own_file("maps", O_RDONLY). Returns a descriptor or -errno.
 int open_own_file(const char* name, int flags);
-std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity);
 
-// Sleeps in a call that leaves nothing in the thread for restart_syscall(2), as nanosleep and futex do when they are
-// interrupted.
-void sleep_without_trace(std::uint32_t microseconds);
+// Approximate. Not a cancellation point; keeps errno.
+void sleep_microseconds(std::uint32_t microseconds);
 
 // Remembers which file descriptor 2 is. Called when the library is loaded.
 void remember_stderr();

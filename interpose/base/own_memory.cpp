@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "interpose/base/os.h"
+#include "interpose/base/own_files.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/restrictions.h"
 

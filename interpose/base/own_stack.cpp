@@ -1,14 +1,15 @@
 #include "interpose/base/own_stack.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/os.h"
+#include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/spin_lock.h"
 #include "interpose/base/valgrind_requests.h"
@@ -39,12 +40,24 @@ alignas(64) char spare_stack[128 * 1024];
 SpinLock spare_lock;
 constexpr std::uint32_t kSpareWaitMs = 100;
 
-// By the library that it preloads: other tools warn of requests to drd.
-bool is_on_drd() {
-  return ask_valgrind(kRunningOnValgrind, 0, 0) != 0 && any_loaded_module([](const struct dl_phdr_info& module) {
-           return module.dlpi_name != nullptr && std::strstr(module.dlpi_name, "/vgpreload_drd-") != nullptr;
-         });
+// Whether the path of a mapped file contains `part`.
+bool is_mapped(const char* part) {
+  const std::size_t length = std::strlen(part);
+  const int fd = open_own_file("maps", O_RDONLY);
+  if (fd < 0) return false;
+  std::size_t matching = 0;  // characters so far
+  char text[512];
+  long got = 0;
+  while (matching < length && (got = system_call(SYS_read, fd, text, sizeof(text))) > 0) {
+    for (long i = 0; i < got && matching < length; ++i)
+      matching = text[i] == part[matching] ? matching + 1 : (text[i] == part[0] ? 1 : 0);
+  }
+  os.close_file(fd);
+  return matching == length;
 }
+
+// By the library that it preloads: other tools warn of requests to drd. The loader's list belongs to a folder above.
+bool is_on_drd() { return ask_valgrind(kRunningOnValgrind, 0, 0) != 0 && is_mapped("/vgpreload_drd-"); }
 
 // valgrind reports a jump of the stack pointer by less than 2 MiB to an unknown stack as an overflow, so the stack is
 // registered. Its tool drd takes a registered stack for the only one of the thread, and fails an assertion at the

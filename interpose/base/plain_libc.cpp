@@ -21,8 +21,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/raw_calls.h"
 
 #pragma GCC visibility push(hidden)
@@ -55,7 +56,7 @@ long with_errno(long result) {
 
 // libc's static part implements at_quick_exit() with this one. <stdlib.h> gives the C++ one that name.
 int at_quick_exit(void (*function)(void)) noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int(void (*)(void*), void*)>(&known, "__cxa_at_quick_exit");
   return real != nullptr ? real(reinterpret_cast<void (*)(void*)>(function), nullptr) : -1;
 }
@@ -64,63 +65,63 @@ extern "C" {
 
 // Called in every hook that records.
 int* __errno_location() noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   static __thread int own __attribute__((tls_model("initial-exec")));
   auto* function = of_libc<int*()>(&known, "__errno_location");
   return function != nullptr ? function() : &own;
 }
 
 int on_exit(void (*function)(int, void*), void* argument) noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int(void (*)(int, void*), void*)>(&known, "on_exit");
   return real != nullptr ? real(function, argument) : -1;
 }
 
-int pthread_key_create(pthread_key_t* key, void (*destructor)(void*)) noexcept {
-  static void* known;
+CULPRIT_LOADING int pthread_key_create(pthread_key_t* key, void (*destructor)(void*)) noexcept {
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int(pthread_key_t*, void (*)(void*))>(&known, "pthread_key_create", "__pthread_key_create");
   return real != nullptr ? real(key, destructor) : ENOSYS;
 }
 
 int pthread_key_delete(pthread_key_t key) noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int(pthread_key_t)>(&known, "pthread_key_delete");
   return real != nullptr ? real(key) : ENOSYS;
 }
 
 int pthread_setspecific(pthread_key_t key, const void* value) noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int(pthread_key_t, const void*)>(&known, "pthread_setspecific");
   return real != nullptr ? real(key, value) : ENOSYS;
 }
 
 int pthread_setcancelstate(int state, int* before) {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int(int, int*)>(&known, "pthread_setcancelstate");
   return real != nullptr ? real(state, before) : ENOSYS;
 }
 
 pthread_t pthread_self() noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<pthread_t()>(&known, "pthread_self");
   return real != nullptr ? real() : 0;
 }
 
 // Passes libc's signal return function to the kernel, which requires one.
 int sigaction(int number, const struct sigaction* action, struct sigaction* before) noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int(int, const struct sigaction*, struct sigaction*)>(&known, "sigaction", "__sigaction");
   return real != nullptr ? real(number, action, before) : static_cast<int>(with_errno(-ENOSYS));
 }
 
 int __libc_current_sigrtmin() noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int()>(&known, "__libc_current_sigrtmin");
   return real != nullptr ? real() : 34;
 }
 
 int __libc_current_sigrtmax() noexcept {
-  static void* known;
+  CULPRIT_AT_LOAD static void* known;
   auto* real = of_libc<int()>(&known, "__libc_current_sigrtmax");
   return real != nullptr ? real() : 64;
 }
@@ -219,6 +220,7 @@ int getrlimit(__rlimit_resource_t resource, struct rlimit* limit) noexcept {
 }
 
 long sysconf(int name) noexcept {
+  culprit::loaded_late();  // then auxiliary_value() asks libc
   if (name == _SC_PAGESIZE) return static_cast<long>(culprit::auxiliary_value(AT_PAGESZ));
   if (name == _SC_CLK_TCK) {
     auto ticks = static_cast<long>(culprit::auxiliary_value(AT_CLKTCK));

@@ -2,6 +2,7 @@
 
 #include "interpose/base/os.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/raw_calls.h"
 #include "interpose/base/spin_lock.h"
 
@@ -13,7 +14,7 @@ constexpr std::uint32_t kPollUs = 100;
 
 }  // namespace
 
-Once preparation;
+CULPRIT_AT_LOAD Once preparation;
 
 // False: the work is done, or this thread is called in the middle of it, or another thread takes too long.
 bool Once::begin() {

@@ -10,9 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/base/loader_modules.h"
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/maps_line.h"
 #include "interpose/base/os.h"
+#include "interpose/base/own_files.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
 

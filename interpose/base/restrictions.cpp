@@ -1,14 +1,12 @@
 #include "interpose/base/restrictions.h"
 
-#include <time.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/base/clock.h"
-#include "interpose/base/os.h"
+#include "interpose/base/kernel_clock.h"
+#include "interpose/base/own_files.h"
 
 namespace culprit {
 namespace {
@@ -65,7 +63,7 @@ bool calls_restricted() { return restricted.load(std::memory_order_relaxed); }
 bool calls_restricted_now() {
   if (calls_restricted()) return true;
   constexpr std::uint64_t kTenMs = 10000000;
-  const std::uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE) / kTenMs;
+  const std::uint64_t now = tick_ns() / kTenMs;
   if (looked_at.exchange(now, std::memory_order_relaxed) != now) look_at_restrictions();
   return calls_restricted();
 }

@@ -27,11 +27,6 @@ void wake_sleeper(const std::atomic<std::uint32_t>& word, bool all) {
   os.futex(reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, all ? INT_MAX : 1, 0);
 }
 
-void sleep_microseconds(std::uint32_t microseconds) {
-  std::atomic<std::uint32_t> never_woken{0};
-  sleep_while(never_woken, 0, microseconds);
-}
-
 bool SpinLock::wait(std::uint32_t milliseconds, std::uint32_t owner) {
   std::uint32_t present = kFree;
   for (int turn = 0; turn < kTurnsBeforeSleep; ++turn) {

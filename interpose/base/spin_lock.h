@@ -71,7 +71,4 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value, st
 // Wakes one thread that sleeps on `word`, or all of them.
 void wake_sleeper(const std::atomic<std::uint32_t>& word, bool all);
 
-// Approximate. Not a cancellation point; keeps errno.
-void sleep_microseconds(std::uint32_t microseconds);
-
 }  // namespace culprit

@@ -10,6 +10,7 @@
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/stacks/call_site_cache.h"
 
 namespace culprit {
@@ -38,7 +39,7 @@ void* const kHooks[] = {reinterpret_cast<void*>(&__cxa_throw), reinterpret_cast<
 // Functions in the global scope (loaded with the program) come first for every module; these modules cannot be
 // unloaded.
 std::atomic<void*> of_program[kFunctions];
-std::atomic<bool> prepared;
+CULPRIT_AT_LOAD std::atomic<bool> prepared;
 
 void find_functions_of_program() {
   bool past_us = false;
@@ -151,7 +152,7 @@ CallSiteCache known;
 
 }  // namespace
 
-void prepare_cxx_runtime() {
+CULPRIT_LOADING void prepare_cxx_runtime() {
   if (prepared.load(std::memory_order_acquire)) return;
   // After an attach it is unknown which modules were loaded with the program.
   if (!loaded_late()) find_functions_of_program();

@@ -17,12 +17,14 @@
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/next_functions.h"
+#include "interpose/call_stack/current_stack.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/owners/abandoned.h"
 #include "interpose/owners/cxx_types.h"
 #include "interpose/owners/function_tables.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/hook_entry.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 // The notes, called by the stubs with the caller's first two arguments and the stub's frame (saved rbp, return
 // address). Each returns the address to jump to.

@@ -1,8 +1,11 @@
 #include "interpose/causes/failed_calls.h"
 
+#include "interpose/call_stack/current_stack.h"
+#include "interpose/call_stack/view_requests.h"
+#include "interpose/control/control_state.h"
 #include "interpose/owners/function_tables.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {
@@ -26,7 +29,7 @@ void note_failure(Process& process, Api api, CUresult status, std::uint64_t byte
   call.thread = thread_state.index;
   if (thread_state.failures.injected) call.flags = format::kFailedInjected;
   if (status == CUDA_ERROR_OUT_OF_MEMORY && !thread_state.failures.injected) {
-    process.pictures.note_out_of_memory(process, api, call.stack, bytes);
+    pictures_of(process).note_out_of_memory(process, api, call.stack, bytes);
     request_view(process, kViewRanOut);
   }
   format::Ref ref = process.tables.failed_calls.add(call, process.dump);

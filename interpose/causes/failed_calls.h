@@ -7,7 +7,7 @@
 
 #include "interpose/base/placement.h"
 #include "interpose/driver/api.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/process/thread_state.h"
 
 namespace culprit {
 

@@ -12,7 +12,7 @@
 #include "interpose/base/own_module.h"
 #include "interpose/base/store_release.h"
 #include "interpose/causes/memory_scan.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
 
 namespace culprit {
 

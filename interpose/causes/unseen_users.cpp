@@ -15,7 +15,7 @@
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/driver/loaded_drivers.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
 #include "interpose/stacks/modules.h"
 #include "interpose/stacks/unwind_services.h"
 

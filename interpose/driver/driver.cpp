@@ -1,8 +1,9 @@
 #include "interpose/driver/driver.h"
 
 #include <cstring>
-#include <initializer_list>
 
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/driver/loaded_drivers.h"
 
@@ -10,16 +11,6 @@ namespace culprit {
 
 namespace {
 const Driver kNoDriver = {};
-}
-
-// The name decides, of the file or the DT_SONAME: other vendors' drivers have only one of them.
-bool is_libcuda(const ElfModule& module, const char* path) {
-  const char* slash = path == nullptr ? nullptr : std::strrchr(path, '/');
-  const char* file = slash != nullptr ? slash + 1 : path;
-  for (const char* name : {module.soname, file}) {
-    if (name != nullptr && (std::strncmp(name, "libcuda.so", 10) == 0)) return find_symbol(module, "cuInit") != 0;
-  }
-  return false;
 }
 
 const Driver& driver() {
@@ -49,7 +40,7 @@ bool is_driver_handle(const void* handle) {
   return any_driver([&](const LoadedDriver& driver) { return driver.module.load_bias == bias; });
 }
 
-bool cuda_is_loaded() {
+CULPRIT_LOADING bool cuda_is_loaded() {
   // By name: NVIDIA's libraries may lack what any_module() needs.
   return any_loaded_module([](const struct dl_phdr_info& info) {
     const char* path = info.dlpi_name != nullptr ? info.dlpi_name : "";

@@ -1,65 +1,13 @@
-// The driver functions that recording itself calls, of the libcuda that the calling thread uses. They are found in
-// libcuda's own symbol table, and are never our hooks.
+// The libcuda that the calling thread uses, and the functions of it that recording itself calls (driver_calls.h).
 #pragma once
 
 #include <cuda.h>
 
 #include <cstdint>
 
+#include "interpose/driver/driver_calls.h"
+
 namespace culprit {
-
-struct ElfModule;
-
-#define CULPRIT_DRIVER_CALLS(X)   \
-  X(cuCtxGetLimit)                \
-  X(cuCtxGetCurrent)              \
-  X(cuCtxGetDevice)               \
-  X(cuCtxPushCurrent_v2)          \
-  X(cuCtxPopCurrent_v2)           \
-  X(cuDeviceGetAttribute)         \
-  X(cuDeviceGetDefaultMemPool)    \
-  X(cuDeviceGetGraphMemAttribute) \
-  X(cuDeviceGetName)              \
-  X(cuDeviceGetUuid)              \
-  X(cuDeviceGetUuid_v2)           \
-  X(cuDevicePrimaryCtxGetState)   \
-  X(cuDevicePrimaryCtxRelease)    \
-  X(cuDevicePrimaryCtxRelease_v2) \
-  X(cuDevicePrimaryCtxRetain)     \
-  X(cuDriverGetVersion)           \
-  X(cuGetProcAddress)             \
-  X(cuGetProcAddress_v2)          \
-  X(cuMemGetInfo_v2)              \
-  X(cuMemPoolGetAttribute)        \
-  X(cuPointerGetAttributes)       \
-  X(cuStreamGetCaptureInfo_v2)    \
-  X(cuThreadExchangeStreamCaptureMode)
-
-// A function that the driver may lack. A call of an absent one returns CUDA_ERROR_NOT_FOUND: no caller has to test it.
-template <typename Function>
-class DriverCall;
-template <typename... Parameters>
-class DriverCall<CUresult (*)(Parameters...)> {
- public:
-  using Function = CUresult (*)(Parameters...);
-  CUresult operator()(Parameters... arguments) const {
-    // One load: the driver may be closed meanwhile (loaded_drivers.h).
-    const Function call = __atomic_load_n(&call_, __ATOMIC_RELAXED);
-    return call == nullptr ? CUDA_ERROR_NOT_FOUND : call(arguments...);
-  }
-  bool is_there() const { return __atomic_load_n(&call_, __ATOMIC_RELAXED) != nullptr; }
-  void set(std::uint64_t address) { __atomic_store_n(&call_, reinterpret_cast<Function>(address), __ATOMIC_RELAXED); }
-
- private:
-  Function call_;
-};
-
-// Every function is optional: an old driver, a virtual GPU's or another vendor's has fewer.
-struct Driver {
-#define CULPRIT_MEMBER(name) DriverCall<decltype(&::name)> name;
-  CULPRIT_DRIVER_CALLS(CULPRIT_MEMBER)
-#undef CULPRIT_MEMBER
-};
 
 // The calling thread's driver: the one whose function the program called in the current hook. Outside of a hook
 // a driver may be closed at any moment, so that all functions are absent; but see DriverUse (loaded_drivers.h).
@@ -67,9 +15,6 @@ const Driver& driver();
 
 // Returns true once the calling thread has a driver. Searches for libcuda on each call until then; cheap afterwards.
 bool driver_ready();
-
-// Whether a module is libcuda, by its name.
-bool is_libcuda(const ElfModule& module, const char* path);
 
 // Whether a dlopen handle is that of a known driver.
 bool is_driver_handle(const void* handle);

@@ -5,15 +5,18 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/os.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/spin_lock.h"
-#include "interpose/driver/entry_points.h"
+#include "interpose/driver/hook_targets.h"
 
 namespace culprit {
 
 __thread CalledDriver called_driver;
 LoadedDriver* culprit_first_driver = nullptr;
-bool (*thread_calls_driver)() = nullptr;
+CULPRIT_AT_LOAD bool (*thread_calls_driver)() = nullptr;
 std::atomic<bool> several_lives;
 LoadedDriver loaded_drivers[kMostDrivers];
 
@@ -105,6 +108,12 @@ bool has_others_than(const LoadedDriver* first) {
   return any_driver([&](const LoadedDriver& driver) { return &driver != first; });
 }
 
+static_assert(offsetof(LoadedDriver, addresses) == 0);
+
+void connect_hooks_to(const LoadedDriver* first, bool others) {
+  connect_hooks(first == nullptr ? nullptr : first->addresses, others);
+}
+
 // A thread that is past these addresses holds the driver open.
 void retire(LoadedDriver* driver) {
   driver->in_use.store(false, std::memory_order_release);
@@ -130,7 +139,7 @@ void drop_closed_here() {
     }
     driver.in_doubt.store(false);
   }
-  if (any) connect_hooks(culprit_first_driver, has_others_than(culprit_first_driver));
+  if (any) connect_hooks_to(culprit_first_driver, has_others_than(culprit_first_driver));
 }
 
 void note_unhooked(const char* path) {
@@ -171,7 +180,7 @@ LoadedDriver* learn(const ElfModule& module, const char* path, bool as_first) {
     if (driver.in_use.load(std::memory_order_relaxed) && driver.mark == mark) {
       if (!as_first) return &driver;
       __atomic_store_n(&culprit_first_driver, &driver, __ATOMIC_RELEASE);
-      connect_hooks(&driver, has_others_than(&driver));
+      connect_hooks_to(&driver, has_others_than(&driver));
       return &driver;
     }
   }
@@ -204,7 +213,7 @@ LoadedDriver* learn(const ElfModule& module, const char* path, bool as_first) {
   if (replaces) retire(first);
   if (as_first || replaces) __atomic_store_n(&culprit_first_driver, driver, __ATOMIC_RELEASE);
   // The hooks lead there before another thread can find it.
-  connect_hooks(culprit_first_driver, culprit_first_driver != driver || has_others_than(driver));
+  connect_hooks_to(culprit_first_driver, culprit_first_driver != driver || has_others_than(driver));
   driver->in_use.store(true, std::memory_order_release);
   return driver;
 }

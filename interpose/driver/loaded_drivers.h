@@ -15,9 +15,11 @@
 #include <cstdint>
 
 #include "interpose/base/elf_symbols.h"
+#include "interpose/base/hash.h"
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/driver/api.h"
-#include "interpose/driver/driver.h"
+#include "interpose/driver/driver_calls.h"
 
 namespace culprit {
 
@@ -37,6 +39,11 @@ struct LoadedDriver {
   bool by_name;                   // is_libcuda(); otherwise it only has a driver's functions
   std::atomic<bool> initialized;  // cuInit() succeeded
 };
+
+// Where the search for an address in `rows` begins.
+inline std::uint32_t row_slot(const void* address) {
+  return static_cast<std::uint32_t>(mix(reinterpret_cast<std::uint64_t>(address))) % LoadedDriver::kRowSlots;
+}
 
 constexpr int kMostDrivers = 3;
 constexpr int kThunkSets = kMostDrivers - 1;

@@ -4,6 +4,7 @@
 
 #include "interpose/base/own_stack.h"
 #include "interpose/base/store_release.h"
+#include "interpose/driver/driver.h"
 
 namespace culprit {
 

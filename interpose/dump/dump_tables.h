@@ -1,4 +1,4 @@
-// All tables of this folder: the part of Process (recorder/process.h) that belongs to it.
+// All tables of this folder: the part of Process (process/process.h) that belongs to it.
 #pragma once
 
 #include "interpose/dump/audit_table.h"

@@ -31,7 +31,7 @@ struct StreamMemo {
   Place place;
 };
 
-// The part of ThreadState (recorder/thread_state.h) that belongs to this folder.
+// The part of ThreadState (process/thread_state.h) that belongs to this folder.
 struct DumpPart {
   format::ThreadCounters* counters;  // nullptr = no room in the dump
   PlaceMemo context;

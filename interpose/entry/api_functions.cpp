@@ -4,11 +4,12 @@
 
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/placement.h"
-#include "interpose/recorder/known_threads.h"
-#include "interpose/recorder/marks.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/recording_switch.h"
-#include "interpose/recorder/snapshot.h"
+#include "interpose/control/marks.h"
+#include "interpose/control/recording_switch.h"
+#include "interpose/control/snapshot.h"
+#include "interpose/process/hook_entry.h"
+#include "interpose/process/known_threads.h"
+#include "interpose/process/process.h"
 #include "interpose/view/python_view.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/thread_names.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
 
 using namespace culprit;
 

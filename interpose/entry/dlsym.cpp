@@ -20,12 +20,13 @@
 #include "interpose/base/own_module.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
+#include "interpose/control/recording_switch.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
+#include "interpose/events/driver_lives.h"
 #include "interpose/hooks/hooks.h"
 #include "interpose/hooks/runtime_frees.h"
-#include "interpose/recorder/driver_lives.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
 
 extern "C" {
 

@@ -23,33 +23,44 @@
 #include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
+#include "interpose/call_stack/current_stack.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/exceptions.h"
 #include "interpose/causes/holder_search.h"
 #include "interpose/causes/unseen_users.h"
+#include "interpose/control/audit_state.h"
+#include "interpose/control/control_state.h"
+#include "interpose/control/ended_thread.h"
+#include "interpose/control/recording_switch.h"
+#include "interpose/control/start.h"
+#include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/entry/references.h"
+#include "interpose/events/driver_lives.h"
+#include "interpose/events/events.h"
+#include "interpose/events/pool_places.h"
 #include "interpose/format/attach_request.h"
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
-#include "interpose/recorder/audit_state.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/driver_lives.h"
-#include "interpose/recorder/events.h"
-#include "interpose/recorder/exit_handlers.h"
-#include "interpose/recorder/known_threads.h"
-#include "interpose/recorder/log.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/thread_end.h"
-#include "interpose/recorder/variables.h"
+#include "interpose/metering/live_bytes.h"
+#include "interpose/metering/metering_state.h"
+#include "interpose/process/exit_handlers.h"
+#include "interpose/process/hook_entry.h"
+#include "interpose/process/known_threads.h"
+#include "interpose/process/log.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
+#include "interpose/process/rooms_above.h"
+#include "interpose/process/thread_end.h"
+#include "interpose/process/variables.h"
 #include "interpose/stacks/stack.h"
 #include "interpose/view/python_view.h"
 
 namespace culprit {
 namespace {
 
-int loaded_pid;
+CULPRIT_AT_LOAD int loaded_pid;
 
 // Reads free and total memory and the default pool's sizes of each known device, in the calling thread's driver.
 void read_devices(Process& process) {
@@ -64,7 +75,7 @@ void read_devices(Process& process) {
       device->exit = reading;
       if (device->peak.total_bytes == 0 || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
     }
-    process.meter.take_balance(process, index, format::Moment::kExit);
+    meter_of(process).take_balance(process, index, format::Moment::kExit);
     CUmemoryPool pool = nullptr;
     if (driver().cuDeviceGetDefaultMemPool(&pool, ordinal) == CUDA_SUCCESS && pool != nullptr) {
       cuuint64_t reserved = 0, used = 0;
@@ -134,7 +145,9 @@ void finish_here(Process& process, int status, bool interrupted) {
   header->exit_status = exit_code_of(status);
   header->end_time_ns = now_ns(process);
   store_release(&header->process_state, format::ProcessState::kExited);
-  if (!interrupted) log_summary(process);
+  if (interrupted) return;
+  if (process.dump.check_truncated()) warn_if_stopped(process);
+  log_summary(process.dump, process.tables, process.options);
 }
 
 // Marks the dump as exited and prints the summary, once, however the process ends.
@@ -173,13 +186,30 @@ void at_the_very_quick_end() {
 
 // The environment of the start, which the loader passes to constructors; nullptr when other code calls us first, in a
 // library that was loaded late, and with musl.
-char* const* environment_at_load = nullptr;
-bool constructing = false;
+CULPRIT_AT_LOAD char* const* environment_at_load = nullptr;
+CULPRIT_AT_LOAD bool constructing = false;
+
+// The list of the rooms above those of the recorder. The fields are stored one by one: a repeated
+// preparation must not clear what another thread already calls.
+void fill_rooms_above() {
+  rooms_above.state_bytes = sizeof(EventsState);
+  rooms_above.wants_recording = recording_wanted;
+  rooms_above.start = start_recording;
+  rooms_above.end_thread = end_thread;
+  rooms_above.note_thread_end = note_thread_end;
+  rooms_above.picture_peak = [](Process& process, std::uint8_t device, std::uint64_t live, bool at_exit) {
+    pictures_of(process).take_at_peak(process, device, live, at_exit);
+  };
+  rooms_above.serve_view = serve_view_requests;
+  rooms_above.begin_audit = start_audit;
+  rooms_above.at_exit = begin_exit;
+  rooms_above.at_quick_exit = begin_quick_exit;
+}
 
 // In a signal handler that interrupted exit() or on_exit(), this would wait for their lock for ever. Then the
 // constructor does it.
-void watch_very_end() {
-  static std::atomic<bool> watched;
+CULPRIT_LOADING void watch_very_end() {
+  CULPRIT_AT_LOAD static std::atomic<bool> watched;
   if (!constructing && is_in_signal_handler()) return;
   // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
   if (watched.exchange(true)) return;
@@ -202,14 +232,14 @@ __attribute__((constructor)) void on_load(int count, char** arguments, char** en
 
 // Seen by `culprit attach` from outside.
 extern "C" __attribute__((visibility("default"))) std::uint64_t culprit_prepared;
-std::uint64_t culprit_prepared;
+CULPRIT_AT_LOAD std::uint64_t culprit_prepared;
 
 // Each step may be repeated: see Once.
-void culprit_do_preparation() {
+CULPRIT_LOADING void culprit_do_preparation() {
   using namespace culprit;
   // Only the necessary work: every process pays for each page that is touched here. Interposed functions of libc are
   // looked up when they are called.
-  static std::atomic<bool> answered;
+  CULPRIT_AT_LOAD static std::atomic<bool> answered;
   if (!answered.exchange(true)) answer_references();
   loaded_pid = static_cast<int>(getpid());
   remember_stderr();
@@ -219,12 +249,10 @@ void culprit_do_preparation() {
   prepare_cxx_runtime();
   find_other_interposers();
   prepare_failures();
+  fill_rooms_above();
   prepare_recording_switch();
-  prepare_thread_end(note_thread_end);
+  prepare_thread_end();
   thread_calls_driver = [] { return thread_state.outermost_hook != nullptr; };
-  prepare_exit_handlers(begin_exit, begin_quick_exit);
-  prepare_view(serve_view_requests);
-  prepare_audit(start_audit);
   watch_very_end();
   store_release(&culprit_prepared, format::kPrepared);
 }

@@ -19,8 +19,8 @@
 #include "interpose/base/own_memory.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/utf8.h"
-#include "interpose/recorder/marks.h"
-#include "interpose/recorder/process.h"
+#include "interpose/control/marks.h"
+#include "interpose/process/process.h"
 
 namespace culprit {
 namespace {

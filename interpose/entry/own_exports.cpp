@@ -2,17 +2,19 @@
 
 #include <atomic>
 
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/placement.h"
 
 namespace culprit {
 namespace {
 
-OwnExports exports;
-std::atomic<bool> learned;
+CULPRIT_AT_LOAD OwnExports exports;
+CULPRIT_AT_LOAD std::atomic<bool> learned;
 
 }  // namespace
 
-const OwnExports& own_exports() {
+CULPRIT_LOADING const OwnExports& own_exports() {
   if (learned.load(std::memory_order_acquire)) return exports;
   struct dl_phdr_info info;
   if (!find_module(reinterpret_cast<std::uint64_t>(__ehdr_start), &info) || !describe_module(info, &exports.module))

@@ -32,7 +32,7 @@ namespace {
 
 // Length of the loader's list at the program's start: the references of those modules are bound by the time that a
 // resolver of ours runs.
-std::uint32_t nodes_at_start;
+CULPRIT_AT_LOAD std::uint32_t nodes_at_start;
 
 // Calls visit(module) for each module in the loader's list until it returns true. Returns whether it did. The loader
 // binds a module before _dl_find_object() and any_module() know it.
@@ -217,7 +217,7 @@ class Stores {
 };
 
 // Slots for calls stay: a program does not call what it found to be null.
-void clear_references(const ElfModule& module, const struct dl_phdr_info& info) {
+CULPRIT_LOADING void clear_references(const ElfModule& module, const struct dl_phdr_info& info) {
   std::uint32_t hash = 0;
   const bool some = any_reference(
       module, [&](const ElfW(Sym) & symbol, const char* name) { return weak_value(symbol, name, &hash) != 0; });
@@ -246,7 +246,7 @@ bool may_be_absent(const char* name) {
 }
 
 // From now on the loader asks culprit_bind() about these exports.
-void make_ifuncs() {
+CULPRIT_LOADING void make_ifuncs() {
   const OwnExports& exports = own_exports();
   auto* symbols = const_cast<ElfW(Sym)*>(exports.module.symbols) + exports.first;
   const auto page = static_cast<std::uint64_t>(getpagesize());
@@ -266,7 +266,7 @@ void make_ifuncs() {
 
 }  // namespace
 
-void answer_references() {
+CULPRIT_LOADING void answer_references() {
   if (loaded_late()) return;
   any_node([](const ElfModule&) {
     ++nodes_at_start;

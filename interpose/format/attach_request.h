@@ -1,12 +1,8 @@
 // The request of `culprit attach` and `culprit detach` to the library inside the process: written into the process's
 // memory, where the library also stores its answer. The library exports
 //
-//     void culprit_attach_v5(culprit::AttachRequest*);
-//     void culprit_detach_v5(culprit::AttachRequest*);
-//
-// A call that has ended says so in `finished` and waits: the command takes the thread out of it there, so that it need
-// not follow the call's own system calls. A thread that is not taken out, because the command was killed, returns after
-// kMostWaits times kWaitUs.
+//     void culprit_attach_v6(culprit::AttachRequest*);
+//     void culprit_detach_v6(culprit::AttachRequest*);
 //
 // and, for looking at it from outside, the variable culprit_prepared, which is kPrepared once the library is loaded. A
 // child that was forked while its parent loaded the library has a part of it.
@@ -17,7 +13,7 @@
 
 namespace culprit::format {
 
-constexpr std::uint32_t kAttachVersion = 5;
+constexpr std::uint32_t kAttachVersion = 6;
 constexpr std::uint64_t kPrepared = 0x6465726170657270;
 
 enum class AttachBackend : std::uint32_t { kRedirect = 1, kCupti = 2 };
@@ -29,8 +25,6 @@ enum class AttachStep : std::uint32_t {
   kWords = 1,  // replaces the words at `places`
   kEnd = 2,    // the same; then attach begins recording, and detach releases memory (kBusy: try again)
 };
-
-constexpr std::uint32_t kWaitUs = 200, kMostWaits = 1000;
 
 constexpr std::uint64_t kPlacesBlockBytes = 262144;  // places in one such block cost one system call
 
@@ -73,20 +67,19 @@ struct AttachRequest {
   std::uint64_t places;            // addresses of words, in ascending order ...
   std::uint64_t place_count;       // ... and their number
   std::uint64_t unsearched_bytes;  // at AttachStep::kEnd: that were not looked at (again) in time
-  std::uint64_t waits;             // 1: the call waits at its end, as above
   char out[4096];                  // pattern of the dump's path, as CULPRIT_OUT takes it
   char cupti[4096];                // libcupti to load when there is none; empty = none
 
   // The answer.
-  std::uint32_t finished;  // 1: the call has ended, and all else is stored
-  AttachResult result;
+  AttachResult result;  // stored last
   std::int32_t error;
-  std::uint32_t words;   // addresses replaced by this step in writable memory ...
-  std::uint32_t slots;   // ... and in slots that the loader fills
-  std::uint64_t search;  // address of an AddressSearch; 0: there is nothing to look for
-  char dump[4096];       // path of the dump
+  std::uint32_t words;          // addresses replaced by this step in writable memory ...
+  std::uint32_t slots;          // ... and in slots that the loader fills
+  std::uint64_t search;         // address of an AddressSearch; 0: there is nothing to look for
+  std::uint64_t refused_slots;  // that could not be replaced
+  char dump[4096];              // path of the dump
 };
-static_assert(offsetof(AttachRequest, out) == 48);
+static_assert(offsetof(AttachRequest, out) == 40);
 static_assert(sizeof(AttachRequest) % 8 == 0);
 
 }  // namespace culprit::format

@@ -236,7 +236,7 @@ struct DeviceRecord {
   std::uint64_t peak_live_bytes;  // live: the most of them at a time; with several threads right within 4 MiB a thread
   std::uint64_t pool_reserved;    // live: default memory pool at exit, cuMemPoolGetAttribute(RESERVED_MEM_CURRENT)
   std::uint64_t pool_used;        // live: likewise, USED_MEM_CURRENT
-  // live: see recorder/device_use.h. Stretches of the process's work on this device, by allocations, code and streams
+  // live: see metering/device_use.h. Stretches of the process's work on this device, by allocations, code and streams
   // that were made, and by launches; and the place of the last of the former among those of all devices, from 1 on.
   // 0: there was none, or the dump is of an older version.
   std::uint32_t made_stretches;

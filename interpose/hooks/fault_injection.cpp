@@ -4,12 +4,13 @@
 
 #include <atomic>
 #include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/prepared.h"
+#include "interpose/call_stack/current_stack.h"
 #include "interpose/driver/fail_rules.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/variables.h"
+#include "interpose/process/recording.h"
+#include "interpose/process/variables.h"
 
 namespace culprit {
 namespace {
@@ -93,6 +94,6 @@ void* stub_of(Api api) {
 
 }  // namespace
 
-void prepare_failures() { prepare_stand_ins(stub_of); }
+CULPRIT_LOADING void prepare_failures() { prepare_stand_ins(stub_of); }
 
 }  // namespace culprit

@@ -10,15 +10,16 @@
 #include "interpose/causes/failed_calls.h"
 #include "interpose/driver/api.h"
 #include "interpose/driver/entry_points.h"
+#include "interpose/events/cuda_events.h"
+#include "interpose/events/events.h"
+#include "interpose/events/pool_places.h"
+#include "interpose/events/sharing.h"
 #include "interpose/hooks/array_bytes.h"
 #include "interpose/hooks/saturating.h"
-#include "interpose/recorder/cuda_events.h"
-#include "interpose/recorder/events.h"
-#include "interpose/recorder/executables.h"
-#include "interpose/recorder/hook_entry.h"
-#include "interpose/recorder/metered_calls.h"
-#include "interpose/recorder/sharing.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/metering/executables.h"
+#include "interpose/metering/metered_calls.h"
+#include "interpose/process/hook_entry.h"
+#include "interpose/process/thread_state.h"
 
 namespace culprit {
 

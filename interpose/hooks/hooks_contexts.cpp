@@ -1,10 +1,13 @@
 // Hooks that create, retain, release and destroy contexts; destroying one also ends everything that lived in it.
+#include "interpose/call_stack/view_requests.h"
+#include "interpose/control/audit_state.h"
+#include "interpose/control/start.h"
+#include "interpose/driver/driver.h"
+#include "interpose/events/driver_lives.h"
+#include "interpose/events/events.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/audit_state.h"
-#include "interpose/recorder/driver_lives.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/start.h"
-#include "interpose/recorder/view_requests.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {
@@ -81,7 +84,7 @@ CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
     note_driver_initialized();
     // The dump begins here. PyTorch calls this before it runs what was queued for its initialization.
     record_on_own_stack([](Process& process) {
-      if (!process.view.complete.load(std::memory_order_relaxed)) request_view(process, kViewLoad);
+      if (!view_of(process).complete.load(std::memory_order_relaxed)) request_view(process, kViewLoad);
     });
     begin_audit();
   }

@@ -1,9 +1,14 @@
 // Stream-ordered memory, stream capture, graphs and the memory that graphs make.
 //
-// recorder/graph_memory.h follows the memory of graphs.
+// events/graph_memory.h follows the memory of graphs.
+#include "interpose/driver/driver.h"
+#include "interpose/events/events.h"
+#include "interpose/events/graph_launches.h"
+#include "interpose/events/graph_memory.h"
+#include "interpose/events/pool_places.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/graph_memory.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {
@@ -34,7 +39,7 @@ __attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
 inline int device_of_pool(CUmemoryPool pool, CUdeviceptr memory) {
   Process* process = process_if_recording();
   if (process == nullptr) return PoolPlaces::kUnknown;
-  const int device = process->pool_places.of(pool);
+  const int device = pool_places_of(*process).of(pool);
   return CULPRIT_LIKELY(device != PoolPlaces::kUnknown) ? device : ask_pool_device(pool, memory);
 }
 

@@ -3,9 +3,9 @@
 // By address, not by name: the version and default-stream variant of a name depend on the requested CUDA version and
 // flags, and the driver has chosen already (each result is one of libcuda's exports).
 #include "interpose/driver/driver.h"
+#include "interpose/events/driver_lives.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/driver_lives.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
 
 namespace culprit {
 namespace {

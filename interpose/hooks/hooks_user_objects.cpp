@@ -1,6 +1,8 @@
 // User objects: counted references, some of which a graph may take over.
+#include "interpose/events/events.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {

@@ -3,10 +3,13 @@
 // cuMemCreate makes physical memory and one handle to it. cuMemMap makes it visible at an address; cuMemRelease
 // releases a handle. The memory is freed when the last handle and the last mapping are released, in either order. It is
 // counted once, where it was created; a mapping and a reservation are 0 bytes.
+#include "interpose/call_stack/current_stack.h"
+#include "interpose/events/events.h"
+#include "interpose/events/record_ends.h"
+#include "interpose/events/sharing.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/process.h"
-#include "interpose/recorder/sharing.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
 
 namespace culprit {
 namespace {
@@ -107,7 +110,7 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
 
 void drop_mapping(Process& process, Ref mapping) {
   AllocationRecord record = *process.dump.at<AllocationRecord>(mapping);
-  count_end(process, record, true);
+  count_freed(process, record);
   process.tables.live.retire(mapping, process.dump);
   if (record.physical == 0) return;
   SpinGuard guard(process.hooks.references_lock);
@@ -117,7 +120,7 @@ void drop_mapping(Process& process, Ref mapping) {
   if (physical->mappings == 0 && (physical->flags & format::kFlagHandleReleased) != 0) {
     if ((physical->flags & format::kFlagShared) != 0)
       note_sharing_ended(process, record.physical, current_stack(process));
-    count_end(process, *physical, true);
+    count_freed(process, *physical);
     process.tables.live.retire(record.physical, process.dump);
   }
 }

@@ -5,7 +5,7 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/placement.h"
-#include "interpose/recorder/events.h"
+#include "interpose/events/events.h"
 #include "interpose/stacks/call_site_cache.h"
 
 extern "C" CULPRIT_OWN void* culprit_runtime_target(std::uint64_t function, const void* caller);

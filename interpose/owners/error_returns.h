@@ -22,7 +22,7 @@ struct EvidencePlace {
   DumpWriter& dump;
 };
 
-// The part of ThreadState (recorder/thread_state.h) that tells whether a call must be looked at.
+// The part of ThreadState (process/thread_state.h) that tells whether a call must be looked at.
 struct FailureWatch {
   bool injected;                // the driver call of the hook it is in was made to fail by CULPRIT_FAIL
   std::uint8_t calls_to_watch;  // number of next successful calls that may be a retry of a failed one

@@ -277,7 +277,7 @@ class ThreadPaths {
   NodeData nodes_[kNodes];
 };
 
-// The part of ThreadState (recorder/thread_state.h) that belongs to this folder.
+// The part of ThreadState (process/thread_state.h) that belongs to this folder.
 struct PathPart {
   std::uint32_t current;  // in `all`: path of current_stack()'s last result, 0 = not known
   ThreadPaths* all;       // nullptr = none

@@ -1,4 +1,4 @@
-// The tables of native stacks: the part of Process (recorder/process.h) that belongs to this folder.
+// The tables of native stacks: the part of Process (process/process.h) that belongs to this folder.
 #pragma once
 
 #include <atomic>

@@ -2,7 +2,7 @@
 
 #include <elf.h>
 
-#include "interpose/base/loader_modules.h"
+#include "interpose/base/auxiliary.h"
 #include "interpose/base/memory_map.h"
 
 namespace culprit {

@@ -13,7 +13,7 @@ extern "C" {
 CULPRIT_OWN int culprit_visit_module_at(unsigned long address, culprit::ModuleVisitor visit, void* data);
 
 // A zeroed cache of this size, private to the calling thread; nullptr: unwind without a cache. Defined weakly here, for
-// unit tests of the unwinder; recorder/process.cpp defines the function of the running library.
+// unit tests of the unwinder; process/recording.cpp defines the function of the running library.
 CULPRIT_OWN void* culprit_unwind_cache(std::size_t bytes);
 
 // Reads eight bytes at `address`, which a wrong frame pointer or wrong unwind tables may have led to. Returns whether

@@ -1,6 +1,7 @@
 #include "interpose/view/interpreter.h"
 
 #include "interpose/base/elf_symbols.h"
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/spin_lock.h"
 
 namespace culprit {

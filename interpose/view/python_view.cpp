@@ -4,10 +4,11 @@
 
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/call_stack/current_stack.h"
+#include "interpose/control/control_state.h"
 #include "interpose/dump/thread_names.h"
-#include "interpose/recorder/current_stack.h"
-#include "interpose/recorder/known_threads.h"
-#include "interpose/recorder/process.h"
+#include "interpose/process/known_threads.h"
+#include "interpose/process/process.h"
 #include "interpose/stacks/stack.h"
 #include "interpose/view/interpreter.h"
 #include "interpose/view/view_file.h"
@@ -254,7 +255,7 @@ PyObject* on_ran_out(PyObject*, PyObject*) {
   if (process == nullptr || !is_shallow(*process)) return new_none();
   const Untraced untraced;
   if (untraced.is_traced()) return new_none();
-  process->view.wanted.fetch_and(~std::uint32_t{kViewRanOut});
+  view_of(*process).wanted.fetch_and(~std::uint32_t{kViewRanOut});
   return serve_ran_out(*process) ? new_none() : nullptr;
 }
 
@@ -265,7 +266,7 @@ PyObject* note_end(PyObject*, PyObject*) {
   if (process != nullptr) {
     on_own_stack([&] {
       VisitInTracker visit;
-      process->pictures.note_python_ends(*process);
+      pictures_of(*process).note_python_ends(*process);
       return true;
     });
   }
@@ -277,8 +278,8 @@ PyObject* at_exit(PyObject*, PyObject*) {
   Process* process = usable_process();
   if (process == nullptr) return new_none();
   // A program with Python inside may start the interpreter again: its modules are new then.
-  process->view.complete = false;
-  process->view.queued_ns = 0;
+  view_of(*process).complete = false;
+  view_of(*process).queued_ns = 0;
   const Untraced untraced;
   if (untraced.is_traced()) {
     count_failure(*process);
@@ -292,7 +293,7 @@ bool note_failed_load(Process& process) {
   const Interpreter& python = the_interpreter();
   if (python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0) return false;
   python.PyErr_Clear();
-  if (process.view.failures.fetch_add(1) + 1 >= kMostFailures) process.view.complete = true;
+  if (view_of(process).failures.fetch_add(1) + 1 >= kMostFailures) view_of(process).complete = true;
   count_failure(process);
   return true;
 }
@@ -312,7 +313,7 @@ bool serve_names(Process& process) {
   bool passes_on = false;
   const PythonRef done(call_guarded(&process, "update", nullptr, &passes_on));
   if (passes_on) return false;
-  if (done && python.PyLong_AsLong(done.get()) == 1) process.view.complete = true;
+  if (done && python.PyLong_AsLong(done.get()) == 1) view_of(process).complete = true;
   python.PyErr_Clear();
   return true;
 }
@@ -331,20 +332,20 @@ int run_requests(void*) {
   Process* process = usable_process();
   if (process == nullptr) return 0;
   const Interpreter& python = the_interpreter();
-  process->view.queued_ns = 0;
+  view_of(*process).queued_ns = 0;
   if (python.PyInterpreterState_Get() != python.PyInterpreterState_Main() || python.PyErr_Occurred() != nullptr)
     return 0;
   if (!is_shallow(*process)) return 0;  // the next stack asks again
   const Untraced untraced;
   if (untraced.is_traced()) return 0;
-  const std::uint32_t requests = process->view.wanted.exchange(0);
+  const std::uint32_t requests = view_of(*process).wanted.exchange(0);
   return requests == 0 || serve(*process, requests) ? 0 : -1;
 }
 
 }  // namespace
 
 void serve_view_requests(Process& process, std::uint32_t requests) {
-  ViewPart& view = process.view;
+  ViewPart& view = view_of(process);
   look_for_python(process);
   if (!process.python.is_readable()) return;
   const Interpreter* python = find_interpreter();

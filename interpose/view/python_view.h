@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "interpose/recorder/view_requests.h"
+#include "interpose/call_stack/view_requests.h"
 
 namespace culprit {
 

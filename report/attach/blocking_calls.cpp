@@ -20,7 +20,7 @@ namespace culprit::report {
 namespace {
 
 // Missing in older headers.
-constexpr long kPidfdOpen = 434, kPidfdGetfd = 438, kEpollPwaitTimespec = 441;
+constexpr long kPidfdOpen = 434, kPidfdGetfd = 438, kEpollPwaitTimespec = 441, kFutexWaitForMany = 449;
 
 bool begins_with(const std::string& text, const char* prefix) {
   return text.compare(0, std::strlen(prefix), prefix) == 0;
@@ -79,6 +79,10 @@ const BlockingCalls::Row BlockingCalls::kRows[] = {
     {SYS_vfork, "vfork", Rule::kNever, 0, 0, false},
 #endif
     {SYS_futex, "futex", Rule::kFutex, 1, 0, true},
+    {kFutexWaitForMany, "futex_waitv", Rule::kContinued, 0, 0, true},  // its time-out is a point in time
+    {SYS_mq_timedreceive, "mq_timedreceive", Rule::kContinued, 0, 0, true},  // the same
+    {SYS_msgrcv, "msgrcv", Rule::kContinued, 0, 0, true},
+    {SYS_flock, "flock", Rule::kContinued, 0, 0, true},
     {SYS_read, "read", Rule::kRead, 0, 0, false},
     {SYS_readv, "readv", Rule::kRead, 0, 0, false},
     {SYS_recvfrom, "recvfrom", Rule::kReceive, 0, 3, false},
@@ -102,7 +106,6 @@ const BlockingCalls::Row BlockingCalls::kRows[] = {
     {SYS_sendmsg, "sendmsg", Rule::kNever, 0, 0, false},
     {SYS_sendfile, "sendfile", Rule::kNever, 0, 0, false},
     {SYS_splice, "splice", Rule::kNever, 0, 0, false},
-    {SYS_flock, "flock", Rule::kNever, 0, 0, true},
     {SYS_fcntl, "fcntl", Rule::kNever, 0, 0, true},
     {SYS_ioctl, "ioctl", Rule::kNever, 0, 0, false},
     {SYS_openat, "openat", Rule::kNever, 0, 0, false},

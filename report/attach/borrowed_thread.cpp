@@ -115,7 +115,7 @@ bool BorrowedThread::next_stop(Deadline deadline, int* status) {
   while (true) {
     switch (waiter_->wait(thread_, deadline, status)) {
       case StopWaiter::Event::kGone:
-        gone_ = true;
+        gone_ = has_ended_ = true;
         return false;
       case StopWaiter::Event::kTimeout:
         return false;
@@ -185,12 +185,17 @@ SignalOrigin BorrowedThread::origin_of_signal(int status, std::string* fault) co
   return origin;
 }
 
-// Whether a thread that runs without stops has ended its call, waited in vain, and resumed its own work.
-bool BorrowedThread::is_in_own_work() const {
+// Whether a thread that runs without stops has ended its call.
+bool BorrowedThread::has_finished() const {
   std::uint32_t done = 0;
+  return finished_at_ != 0 && read(finished_at_, &done, sizeof(done)) && done != 0;
+}
+
+// ... has then waited in vain, and resumed its own work.
+bool BorrowedThread::is_in_own_work() const {
   ThreadRegisters registers;
-  return finished_at_ != 0 && read(finished_at_, &done, sizeof(done)) && done != 0 &&
-         read_general_registers(thread_, &registers) && stack_pointer(registers) - memory_ >= memory_size_;
+  return has_finished() && read_general_registers(thread_, &registers) &&
+         stack_pointer(registers) - memory_ >= memory_size_;
 }
 
 // At a stop for a signal that is no fault, the signal to resume with. SIGSTOP must reach the process. A signal that
@@ -260,7 +265,9 @@ bool BorrowedThread::restore() {
   if (gone_) return false;
   gone_ = true;  // in any case, so that it is not done twice
   std::int64_t result = 0;
-  if (memory_ != 0) inject_system_call(munmap_number(), {memory_, memory_size_}, after(kShort), &result);
+  if (left_by_other_.size != 0)
+    inject_system_call(munmap_number(), {left_by_other_.begin, left_by_other_.size}, after(kLong), &result);
+  if (memory_ != 0) inject_system_call(munmap_number(), {memory_, memory_size_}, after(kLong), &result);
   if (at_ != At::kStart) {
     // From a stop at a system call to one at which the kernel handles signals. There an interrupted system call can be
     // continued with all its state in the kernel.
@@ -268,7 +275,9 @@ bool BorrowedThread::restore() {
     trace(PTRACE_CONT, thread_, 0, 0);
     int status = 0;
     do {
-      if (waiter_->wait(thread_, after(kShort), &status) != StopWaiter::Event::kStopped) return false;
+      const StopWaiter::Event event = waiter_->wait(thread_, after(kLong), &status);
+      if (event == StopWaiter::Event::kTimeout) waiter_->let_go_later(thread_);
+      if (event != StopWaiter::Event::kStopped) return false;
       if (!is_trap_of_ours(status))
         trace(PTRACE_CONT, thread_, 0, signal_to_resume_with(status, origin_of_signal(status, &crash_)));
     } while (!is_trap_of_ours(status));

@@ -45,6 +45,15 @@ class BorrowedThread {
   bool read(std::uint64_t address, void* data, std::size_t size) const;
   std::string read_text(std::uint64_t address) const;
 
+  // Once the thread has ended in its own work: what is still mapped for it. Another one that is borrowed can unmap it,
+  // in the end.
+  struct Memory {
+    std::uint64_t begin = 0;
+    std::uint64_t size = 0;
+  };
+  Memory left_memory() const { return has_ended_ && has_finished() ? Memory{memory_, memory_size_} : Memory(); }
+  void unmap_too(const Memory& left_by_other) { left_by_other_ = left_by_other; }
+
   // The address of the thread's errno, which is restored too.
   void keep_errno(std::uint64_t address);
 
@@ -53,6 +62,7 @@ class BorrowedThread {
 
  protected:
   static constexpr std::chrono::milliseconds kShort{500};
+  static constexpr std::chrono::milliseconds kLong{5000};  // to restore it: it waits for a processor at most
   enum class At { kStart, kEntry, kExit, kNowhere };
   bool resume(std::uint64_t signal_number = 0);
   SignalOrigin origin_of_signal(int status, std::string* description) const;
@@ -64,6 +74,7 @@ class BorrowedThread {
   bool next_stop(Deadline deadline, int* status);
   bool inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                           std::int64_t* result);
+  bool has_finished() const;
   bool is_in_own_work() const;
   void restore_stopped();
   // Unmaps the memory and restores the thread's position and state. False when the thread is gone.
@@ -76,11 +87,13 @@ class BorrowedThread {
   ThreadRegisters before_;
   std::uint64_t signal_mask_ = 0;
   At at_ = At::kStart;
-  bool gone_ = false;
+  bool gone_ = false;              // it is not to be traced any more
+  bool has_ended_ = false;         // ... because it has ended
   bool follows_calls_ = true;      // the thread stops at each of its system calls
   std::uint64_t finished_at_ = 0;  // ... or tells the end of its call here
   std::uint64_t memory_ = 0;
   std::uint64_t memory_size_ = 0;
+  Memory left_by_other_;
   std::uint64_t stack_begin_ = 0;
   std::uint64_t stack_floor_ = 0;
   std::uint64_t own_stack_ = 0;  // return address for system calls, below the thread's own stack; 0 = none

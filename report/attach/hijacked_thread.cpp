@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks{50};  // at a call that waits at its end; longer for a long one
 constexpr std::uint64_t kHoldBytes = 64;                // of stack, that hold() uses
-constexpr timespec kWaitOfLoader = {0, 200000000};      // a thread that is not taken out of it resumes its work
+constexpr timespec kLongestWait = {0, 200000000};       // a thread that is not taken out of it resumes its work
 // For a lock: its owner may wait for this thread.
 constexpr std::chrono::milliseconds kPatienceForLock{5};
 constexpr std::chrono::milliseconds kBetweenTries{1};  // to stop a thread that has resumed its work
@@ -152,30 +152,23 @@ CallEnd HijackedThread::await_end(bool has_result, Deadline deadline, std::uint6
   }
 }
 
-CallEnd HijackedThread::call_that_waits(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
-                                        Deadline deadline, std::uint64_t finished) {
-  finished_at_ = finished;
-  follows_calls_ = false;
-  set_mask(mask_in_call());
-  if (!begin_call(function, arguments, code_.system_call + code_.system_call_length))
-    return gone_ = true, CallEnd::kGone;
-  return await_finished(false, deadline);
-}
-
-// Lays out the calls that follow one which neither tells its end nor waits. Returns the content of the stack that
-// returns to them, and where it shall end.
+// Lays out the calls that follow one without stops: of one that stores a word, which tells its end, of one that waits,
+// and of one that stores when the thread resumes its own work after all. Returns the content of the stack that returns
+// to them, and where it shall end.
 std::vector<std::uint64_t> HijackedThread::write_wait(const WaitFunctions& wait, std::uint64_t* end) {
   struct Words {
     timespec limit;
+    timespec resumed;
     std::uint64_t finished;
     std::uint64_t padding;
   };
-  const Words words = {kWaitOfLoader, 0, 0};
+  const Words words = {kLongestWait, {}, 0, 0};
   // Until the call begins, a thread that is abandoned returns through what hold() has laid out.
   std::uint64_t place = (stack_begin_ - kHoldBytes - sizeof(words)) & ~std::uint64_t{15};
   write(place, &words, sizeof(words));
   const std::uint64_t limit_at = place + offsetof(Words, limit);
   finished_at_ = place + offsetof(Words, finished);
+  resumed_at_ = place + offsetof(Words, resumed);
   // Returns the content of the stack that returns to a system call, which itself returns through that at `stack`.
   const auto add = [&](std::uint64_t stack, std::vector<std::uint64_t> arguments) {
     const auto content = [&] { return call_context(place, wait.system_call, arguments, stack, mask_in_call()); };
@@ -185,21 +178,26 @@ std::vector<std::uint64_t> HijackedThread::write_wait(const WaitFunctions& wait,
     write(place, context.data(), context.size());
     return std::vector<std::uint64_t>{code_.pop_argument, place, wait.set_context};
   };
+  // The same before a call that returns through `returns`.
+  const auto add_before = [&](const std::vector<std::uint64_t>& returns, std::vector<std::uint64_t> arguments) {
+    place -= 5 * sizeof(returns[0]);  // at a function call the stack pointer is 8 more than a multiple of 16
+    const std::uint64_t stack = place;
+    write(stack, returns.data(), returns.size() * sizeof(returns[0]));
+    return add(stack, std::move(arguments));
+  };
+  const std::vector<std::uint64_t> third =
+      add(stack_begin_, {static_cast<std::uint64_t>(clock_number()), CLOCK_MONOTONIC, resumed_at_, 0, 0, 0});
   const std::vector<std::uint64_t> second =
-      add(stack_begin_, {static_cast<std::uint64_t>(wait_number()), 0, 0, limit_at, 0, 0});
-  // At a function call the stack pointer is 8 more than a multiple of 16.
-  place -= 5 * sizeof(second[0]);
-  const std::uint64_t stack = place;
-  write(stack, second.data(), second.size() * sizeof(second[0]));
+      add_before(third, {static_cast<std::uint64_t>(wait_number()), 0, 0, limit_at, 0, 0});
   // The mask that is stored has bits in any case.
-  const std::vector<std::uint64_t> first =
-      add(stack, {static_cast<std::uint64_t>(mask_number()), SIG_BLOCK, 0, finished_at_, sizeof(std::uint64_t), 0});
+  const std::vector<std::uint64_t> first = add_before(
+      second, {static_cast<std::uint64_t>(mask_number()), SIG_BLOCK, 0, finished_at_, sizeof(std::uint64_t), 0});
   *end = place;
   return first;
 }
 
-CallEnd HijackedThread::call_loader(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
-                                    Deadline deadline, const WaitFunctions& wait) {
+CallEnd HijackedThread::call_without_stops(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
+                                           Deadline deadline, const WaitFunctions& wait) {
   if (wait.set_context == 0 || wait.system_call == 0 || code_.pop_argument == 0)
     return call(function, arguments, deadline, nullptr);
   std::uint64_t end = 0;
@@ -210,18 +208,16 @@ CallEnd HijackedThread::call_loader(std::uint64_t function, const std::vector<st
   follows_calls_ = false;
   set_mask(mask_in_call());
   if (!begin_call_at(end, std::move(returns), function, arguments)) return gone_ = true, CallEnd::kGone;
-  const CallEnd result = await_finished(true, deadline);
+  const CallEnd result = await_finished(deadline);
   if (result == CallEnd::kReturned) unlock_ = 0;
   return result;
 }
 
-// `of_loader`: the call may wait for the loader's lock.
-CallEnd HijackedThread::await_finished(bool of_loader, Deadline deadline) {
+CallEnd HijackedThread::await_finished(Deadline deadline) {
   const Deadline begin = std::chrono::steady_clock::now();
   Deadline look = after(kPatienceForLock);
   while (true) {
     int status = 0;
-    std::uint32_t done = 0;
     const Deadline now = std::chrono::steady_clock::now();
     if (next_stop(std::min<Deadline>(deadline, now + kBetweenLooks + (now - begin) / 50), &status)) {
       const SignalOrigin origin = is_in_own_work() ? SignalOrigin::kSent : origin_of_signal(status, &crash_);
@@ -230,14 +226,14 @@ CallEnd HijackedThread::await_finished(bool of_loader, Deadline deadline) {
       if (!resume(signal_to_resume_with(status, origin))) break;
     } else if (gone_) {
       break;
-    } else if (read(finished_at_, &done, sizeof(done)) && done != 0) {
+    } else if (has_finished()) {
       if (!take_out_of_wait(deadline)) break;
       follows_calls_ = true;
       if (!has_resumed_) set_mask(mask_in_call() | bit_of(kOfUsers));
       return CallEnd::kReturned;
     } else if (std::chrono::steady_clock::now() >= deadline) {
       return end_call_in_time();
-    } else if (of_loader && std::chrono::steady_clock::now() >= look) {
+    } else if (std::chrono::steady_clock::now() >= look) {
       look = after(kPatienceForLock);
       if (!sleeps_for_lock()) continue;
       if (!stop_running(after(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
@@ -245,7 +241,31 @@ CallEnd HijackedThread::await_finished(bool of_loader, Deadline deadline) {
       if (!resume_stopped()) break;
     }
   }
-  return gone_ = true, CallEnd::kGone;
+  return end_without_thread();
+}
+
+// The thread is not there any more, or cannot be stopped now. After the call it may have resumed its own work, and
+// ended.
+CallEnd HijackedThread::end_without_thread() {
+  const bool finished = has_finished();
+  if (!has_ended_) waiter_->let_go_later(thread_);
+  gone_ = true;
+  if (!finished) return CallEnd::kGone;
+  note_resumed();
+  return CallEnd::kReturned;
+}
+
+// Its own work goes on since the time that it has stored; that clock may be another one (a time name space).
+void HijackedThread::note_resumed() {
+  timespec time = {};
+  has_resumed_ = true;
+  const Deadline now = std::chrono::steady_clock::now();
+  Deadline resumed = now;
+  if (resumed_at_ != 0 && read(resumed_at_, &time, sizeof(time)))
+    resumed = Deadline(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+  if (resumed < stopped_ || resumed > now) resumed = now;
+  longest_stop_ = std::max<std::chrono::nanoseconds>(longest_stop_, resumed - stopped_);
+  stopped_ = now;
 }
 
 // Whether the thread has resumed its own work and sleeps in a call that a stop would interrupt, as /proc shows it.
@@ -275,8 +295,8 @@ bool HijackedThread::take_out_of_wait(Deadline deadline) {
     return true;
   }
   repeat_call(process_, thread_);
+  note_resumed();
   own_stack_ = errno_at_ = finished_at_ = 0;
-  has_resumed_ = true;
   return read_registers(thread_, &before_) &&
          trace(PTRACE_GETSIGMASK, thread_, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_)) == 0;
 }
@@ -322,6 +342,13 @@ bool HijackedThread::waits_for_loader() const {
 }
 
 bool HijackedThread::put_back() {
+  const bool is_back = restore_after_hold();
+  if (!has_resumed_ || is_back)
+    longest_stop_ = std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - stopped_);
+  return is_back;
+}
+
+bool HijackedThread::restore_after_hold() {
   if (gone_) return false;
   if (unlock_ != 0) {
     const std::uint64_t unlock = std::exchange(unlock_, 0);

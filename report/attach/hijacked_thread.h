@@ -8,8 +8,9 @@
 //                   address of libc's code that ends signal handlers
 //                   registers, vector state, signal mask             which that restores
 //
-// Where the thread shall run without a stop until the call has ended, it goes on to two more calls: of one that stores
-// a word, which tells of the end, and of one that waits to be seen.
+// Where the thread shall run without a stop until the call has ended, it goes on to three more calls: of one that
+// stores a word, which tells of the end, of one that waits to be seen, and, if it was not, of one that stores the time
+// at which it resumes its work.
 //
 // A second frame of this kind lies on the thread's own stack, below the part in use, where the kernel would put a
 // signal frame. It serves the system calls that map and unmap the first. So the thread can resume by itself at any
@@ -64,22 +65,25 @@ class HijackedThread : public BorrowedThread {
   CallEnd call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                std::uint64_t* result);
 
-  // Calls a function that stores 1 at `finished` and then waits for some time. Its system calls do not stop the thread.
-  CallEnd call_that_waits(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
-                          std::uint64_t finished);
-  // The same for a function of the loader, which does neither: calls that follow it do. Without what that needs, as
-  // call().
-  CallEnd call_loader(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
-                      const WaitFunctions& wait);
-  // Whether the thread was not taken out of such a wait in time, and was borrowed again in the middle of its own work.
-  // Then the only thing to do is put_back().
+  // Calls a function whose system calls do not stop the thread. Calls that follow it tell its end, and wait for some
+  // time. Without what that needs, as call().
+  CallEnd call_without_stops(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
+                             const WaitFunctions& wait);
+  // Whether the thread was not taken out of such a wait in time, and was borrowed again in the middle of its own work,
+  // or has ended since. Then the only thing to do is put_back().
   bool has_resumed() const { return has_resumed_; }
+
+  // The thread is stopped since then.
+  void set_stopped(Deadline time) { stopped_ = time; }
+  // After put_back(): the longest time for which it did not do its own work.
+  std::chrono::nanoseconds longest_stop() const { return longest_stop_; }
 
   // Calls `lock`, whose lock is held during the next call. `unlock` follows that call at once, also when the thread is
   // abandoned at any moment. `idle`: a function that only makes the system call idle_number(). All without arguments.
   CallEnd hold(std::uint64_t lock, std::uint64_t idle, std::uint64_t unlock, Deadline deadline);
 
-  // Restores the thread, after the rest of hold(). False when the thread is gone.
+  // Restores the thread, after the rest of hold(). False when it has ended, or could not be stopped in time: it then
+  // resumes its work by itself.
   bool put_back();
 
   // After kCrashed: the signal and its place, and what the call left behind ("" = nothing is known).
@@ -96,7 +100,9 @@ class HijackedThread : public BorrowedThread {
                      const std::vector<std::uint64_t>& arguments);
   std::vector<std::uint64_t> returns_to(const std::vector<std::uint64_t>& functions) const;
   std::vector<std::uint64_t> write_wait(const WaitFunctions& wait, std::uint64_t* end);
-  CallEnd await_finished(bool of_loader, Deadline deadline);
+  CallEnd await_finished(Deadline deadline);
+  CallEnd end_without_thread();
+  void note_resumed();
   CallEnd await_end(bool has_result, Deadline deadline, std::uint64_t* result);
   bool sleeps_for_lock() const;
   CallEnd end_call_in_time();
@@ -105,11 +111,15 @@ class HijackedThread : public BorrowedThread {
   bool must_not_stop() const;
   bool take_out_of_wait(Deadline deadline);
   bool waits_for_loader() const;
+  bool restore_after_hold();
   bool stop_running(Deadline deadline);
   bool resume_stopped();
   bool is_in_handler_of_users() const;
 
   bool has_resumed_ = false;
+  std::uint64_t resumed_at_ = 0;  // where it stores when that was; 0 = nowhere
+  Deadline stopped_ = std::chrono::steady_clock::now();
+  std::chrono::nanoseconds longest_stop_{0};
   bool holds_users_ = false;   // kOfUsers was blocked at a stop
   std::uint64_t locking_ = 0;  // hold() runs: where its `idle` finds the stack pointer
   bool stops_at_idle_ = false;

@@ -14,6 +14,11 @@ namespace culprit::report {
 namespace fs = std::filesystem;
 
 LibraryForTarget::LibraryForTarget(const TracedProcess& process, const std::string& library) : path_(library) {
+  if (fs::path(library).filename().string().rfind("libculprit.so", 0) != 0) {
+    throw AttachError(library +
+                      ": cannot be loaded into a running process under this name, which must begin with "
+                      "libculprit.so");
+  }
   const std::string seen = process.path_from_here(library);
   struct stat here = {};
   struct stat there = {};

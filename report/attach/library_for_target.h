@@ -11,7 +11,8 @@ namespace culprit::report {
 // removed after loading.
 class LibraryForTarget {
  public:
-  // Throws AttachError when there is no place for a copy.
+  // Throws AttachError when there is no place for a copy, or when the file has a name by which it would not be found in
+  // the process.
   LibraryForTarget(const TracedProcess& process, const std::string& library);
   ~LibraryForTarget() { remove(); }
   LibraryForTarget(const LibraryForTarget&) = delete;

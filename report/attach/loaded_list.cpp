@@ -37,9 +37,11 @@ LoadedList::LoadedList(const TracedProcess& process, const std::vector<MappedRan
   for (int count = 0; next != 0; ++count) {
     if (count == kMostLibraries || !process.read_memory(next, &last_, sizeof(last_))) {
       last_at_ = 0;
+      sections_.clear();
       return;
     }
     last_at_ = next;
+    sections_.push_back(address_of(last_.l_ld));
     next = address_of(last_.l_next);
   }
 }

@@ -1,5 +1,6 @@
 // The libraries of a process, as its loader lists them. Small pieces of memory tell what was loaded since the last
-// look, while a stopped thread waits; the same question to /proc/PID/maps takes milliseconds in a large program.
+// look, while a stopped thread waits; the same question to /proc/PID/maps takes milliseconds in a large program. It is
+// the list of the loader's first name space, which has the program itself; those of dlmopen() are not in it.
 #pragma once
 
 #include <link.h>
@@ -18,6 +19,9 @@ class LoadedList {
   // Reads the list to its end.
   LoadedList(const TracedProcess& process, const std::vector<MappedRange>& mappings);
 
+  // Where the dynamic sections of all were, in the order of loading; none where the list could not be read.
+  const std::vector<std::uint64_t>& sections() const { return sections_; }
+
   // Whether a library whose file name begins with `name` was added since. Empty: that cannot be told.
   std::optional<bool> has_added(const std::string& name) const;
 
@@ -25,6 +29,7 @@ class LoadedList {
   const TracedProcess& process_;
   std::uint64_t last_at_ = 0;  // 0: there is no list
   link_map last_ = {};
+  std::vector<std::uint64_t> sections_;
 };
 
 }  // namespace culprit::report

@@ -2,10 +2,12 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
 #include "report/attach/remote_symbols.h"
+#include "report/proc/loaded_library.h"
 
 namespace culprit::report {
 namespace {
@@ -20,18 +22,26 @@ std::uint32_t own_number(const TracedProcess& process, pid_t thread) {
 
 }  // namespace
 
-std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings) {
+const MappedRange* find_loader(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
+  // The kernel tells no address where the loader itself was started, with the program as its argument.
+  const std::uint64_t begin = process.auxiliary_value(AT_BASE);
+  const auto found = std::find_if(mappings.begin(), mappings.end(),
+                                  [&](const MappedRange& range) { return begin != 0 && range.begin == begin; });
+  return found != mappings.end() ? &*found : find_loaded(mappings, {"ld-linux", "ld-2."});
+}
+
+std::vector<MappedRange> loader_data(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
   std::vector<MappedRange> data;
+  const MappedRange* loader = find_loader(process, mappings);
   for (const MappedRange& range : mappings) {
-    if (range.writable && (range.file_begins_with("ld-linux") || range.file_begins_with("ld-2.")))
-      data.push_back(range);
+    if (loader != nullptr && range.writable && range.path == loader->path) data.push_back(range);
   }
   return data;
 }
 
 std::optional<r_debug> loader_state(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
-  const RemoteModule loader = find_module(process, mappings, {"ld-linux", "ld-2."});
-  const std::uint64_t place = loader.path.empty() ? 0 : find_variable(loader, "_r_debug");
+  const MappedRange* loader = find_loader(process, mappings);
+  const std::uint64_t place = loader == nullptr ? 0 : RemoteSymbols(process, loader->begin).variable("_r_debug");
   r_debug state = {};
   if (place == 0 || !process.read_memory(place, &state, sizeof(state))) return std::nullopt;
   return state;

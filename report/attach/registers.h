@@ -92,12 +92,13 @@ bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock);
 
 // Numbers of the injected system calls. idle_number() is a call without effect, which every sandbox allows.
 // mask_number() is the one that stores the signal mask, wait_number() one that waits and leaves nothing in the thread
-// for restart_syscall(2).
+// for restart_syscall(2), clock_number() one that stores the time of a clock.
 long mmap_number();
 long munmap_number();
 long idle_number();
 long mask_number();
 long wait_number();
+long clock_number();
 // The system call in which a thread waits for a lock.
 long lock_number();
 

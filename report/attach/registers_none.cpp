@@ -40,6 +40,7 @@ long munmap_number() { return -1; }
 long idle_number() { return -1; }
 long mask_number() { return -1; }
 long wait_number() { return -1; }
+long clock_number() { return -1; }
 long lock_number() { return -1; }
 bool entered_call(const ThreadRegisters&, ThreadCall*) { return false; }
 void set_entered_call(ThreadRegisters*, long) {}

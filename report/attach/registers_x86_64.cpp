@@ -328,6 +328,7 @@ long munmap_number() { return SYS_munmap; }
 long idle_number() { return SYS_getpid; }
 long mask_number() { return SYS_rt_sigprocmask; }
 long wait_number() { return SYS_ppoll; }
+long clock_number() { return SYS_clock_gettime; }
 long lock_number() { return SYS_futex; }
 
 }  // namespace culprit::report

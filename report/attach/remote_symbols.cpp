@@ -1,104 +1,122 @@
 #include "report/attach/remote_symbols.h"
 
-#include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
-#include <unistd.h>
-
-#include "report/proc/loaded_library.h"
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 namespace culprit::report {
 namespace {
 
-class ElfFile {
+// Limits, because the memory of another process may have any content.
+constexpr std::size_t kMostHeaders = 256;
+constexpr std::size_t kMostEntries = 1024;
+constexpr std::size_t kMostSymbols = std::size_t{1} << 20;
+constexpr std::size_t kMostOfNames = std::size_t{64} << 20;
+
+class Image {
  public:
-  explicit ElfFile(const std::string& path) {
-    ::elf_version(EV_CURRENT);
-    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd_ >= 0) elf_ = ::elf_begin(fd_, ELF_C_READ_MMAP, nullptr);
-    if (elf_ == nullptr || ::elf_kind(elf_) != ELF_K_ELF) {
-      close();
-      throw AttachError(path + ": cannot be read as a library");
+  Image(const ReadMemory& read, std::uint64_t begin) : read_(read), begin_(begin) {}
+
+  // False: this is no library with a table of names.
+  bool look() {
+    Elf64_Ehdr header = {};
+    if (!read_(begin_, &header, sizeof(header)) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr) ||
+        header.e_phnum > kMostHeaders)
+      return false;
+    std::vector<Elf64_Phdr> parts(header.e_phnum);
+    if (!read_(begin_ + header.e_phoff, parts.data(), parts.size() * sizeof(parts[0]))) return false;
+    const auto first =
+        std::find_if(parts.begin(), parts.end(), [](const auto& part) { return part.p_type == PT_LOAD; });
+    const auto dynamic =
+        std::find_if(parts.begin(), parts.end(), [](const auto& part) { return part.p_type == PT_DYNAMIC; });
+    if (first == parts.end() || dynamic == parts.end()) return false;
+    bias_ = begin_ + first->p_offset - first->p_vaddr;
+    std::vector<Elf64_Dyn> entries(std::min<std::size_t>(dynamic->p_memsz / sizeof(Elf64_Dyn), kMostEntries));
+    if (!read_(bias_ + dynamic->p_vaddr, entries.data(), entries.size() * sizeof(entries[0]))) return false;
+    for (const Elf64_Dyn& entry : entries) {
+      if (entry.d_tag == DT_NULL) break;
+      if (entry.d_tag == DT_SYMTAB) symbols_at_ = placed(entry);
+      if (entry.d_tag == DT_STRTAB) names_at_ = placed(entry);
+      if (entry.d_tag == DT_STRSZ) names_size_ = entry.d_un.d_val;
+      if (entry.d_tag == DT_HASH) old_hash_at_ = placed(entry);
+      if (entry.d_tag == DT_GNU_HASH) hash_at_ = placed(entry);
     }
+    return symbols_at_ != 0 && names_at_ != 0 && names_size_ <= kMostOfNames;
   }
-  ~ElfFile() { close(); }
-  ElfFile(const ElfFile&) = delete;
-  ElfFile& operator=(const ElfFile&) = delete;
-  Elf* get() const { return elf_; }
+
+  std::uint64_t bias() const { return bias_; }
+
+  bool read_tables(std::vector<Elf64_Sym>* symbols, std::string* names) const {
+    symbols->resize(std::min(count_symbols(), kMostSymbols));
+    names->resize(names_size_);
+    return read_(symbols_at_, symbols->data(), symbols->size() * sizeof(Elf64_Sym)) &&
+           read_(names_at_, names->data(), names->size());
+  }
 
  private:
-  void close() {
-    if (elf_ != nullptr) ::elf_end(elf_);
-    if (fd_ >= 0) ::close(fd_);
+  // The loader has mostly made an address of it.
+  std::uint64_t placed(const Elf64_Dyn& entry) const {
+    return entry.d_un.d_ptr < bias_ ? entry.d_un.d_ptr + bias_ : entry.d_un.d_ptr;
   }
-  int fd_ = -1;
-  Elf* elf_ = nullptr;
+
+  // The length of the table stands nowhere: the tables by which names are looked up tell the last symbol.
+  std::size_t count_symbols() const {
+    std::uint32_t old[2] = {};  // the numbers of buckets and of symbols
+    if (old_hash_at_ != 0 && read_(old_hash_at_, old, sizeof(old))) return old[1];
+    struct Hash {
+      std::uint32_t buckets, first_symbol, words_of_bloom, shift;
+    } hash = {};
+    if (hash_at_ == 0 || !read_(hash_at_, &hash, sizeof(hash)) || hash.buckets > kMostSymbols) return 0;
+    const std::uint64_t buckets_at = hash_at_ + sizeof(hash) + hash.words_of_bloom * sizeof(std::uint64_t);
+    std::vector<std::uint32_t> buckets(hash.buckets);
+    if (!read_(buckets_at, buckets.data(), buckets.size() * sizeof(buckets[0]))) return 0;
+    const auto last = std::max_element(buckets.begin(), buckets.end());
+    if (last == buckets.end() || *last < hash.first_symbol) return hash.first_symbol;
+    // The chain of that bucket ends at a word with bit 0.
+    const std::uint64_t chains_at = buckets_at + buckets.size() * sizeof(buckets[0]);
+    for (std::size_t symbol = *last; symbol < kMostSymbols; ++symbol) {
+      std::uint32_t word = 0;
+      if (!read_(chains_at + (symbol - hash.first_symbol) * sizeof(word), &word, sizeof(word))) return 0;
+      if ((word & 1) != 0) return symbol + 1;
+    }
+    return 0;
+  }
+
+  const ReadMemory& read_;
+  const std::uint64_t begin_;
+  std::uint64_t bias_ = 0;
+  std::uint64_t symbols_at_ = 0;
+  std::uint64_t names_at_ = 0;
+  std::uint64_t names_size_ = 0;
+  std::uint64_t old_hash_at_ = 0;
+  std::uint64_t hash_at_ = 0;
 };
 
-// The virtual address of the first mapped byte of the file.
-std::uint64_t first_address(Elf* elf) {
-  std::size_t count = 0;
-  ::elf_getphdrnum(elf, &count);
-  for (std::size_t i = 0; i < count; ++i) {
-    GElf_Phdr header;
-    if (::gelf_getphdr(elf, static_cast<int>(i), &header) != nullptr && header.p_type == PT_LOAD)
-      return header.p_vaddr - header.p_offset;
+}  // namespace
+
+RemoteSymbols::RemoteSymbols(const ReadMemory& read, std::uint64_t begin) {
+  Image image(read, begin);
+  if (begin == 0 || !image.look()) return;
+  bias_ = image.bias();
+  if (!image.read_tables(&symbols_, &names_)) symbols_.clear();
+}
+
+RemoteSymbols::RemoteSymbols(const TracedProcess& process, std::uint64_t begin)
+    : RemoteSymbols(
+          [&](std::uint64_t address, void* data, std::size_t size) { return process.read_memory(address, data, size); },
+          begin) {}
+
+std::uint64_t RemoteSymbols::find(const std::string& name, unsigned char type) const {
+  for (const Elf64_Sym& symbol : symbols_) {
+    if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 || ELF64_ST_TYPE(symbol.st_info) != type) continue;
+    if (symbol.st_name < names_.size() && name == names_.c_str() + symbol.st_name) return bias_ + symbol.st_value;
   }
   return 0;
 }
 
-}  // namespace
+std::uint64_t RemoteSymbols::function(const std::string& name) const { return find(name, STT_FUNC); }
 
-RemoteModule find_module(const TracedProcess& process, const std::vector<MappedRange>& mappings,
-                         const std::vector<std::string>& names) {
-  const MappedRange* range = find_loaded(mappings, names);
-  if (range == nullptr) return {};
-  RemoteModule module = {range->path, process.path_from_here(range->path), range->begin};
-  const std::string deleted = " (deleted)";
-  const bool gone = range->path.size() > deleted.size() &&
-                    range->path.compare(range->path.size() - deleted.size(), deleted.size(), deleted) == 0;
-  if (gone) {
-    module.file = process.mapped_file(*range);
-    if (::access(module.file.c_str(), R_OK) != 0)
-      throw AttachError(range->path + " was replaced on disk since " + process.name() +
-                        " started: run culprit as root, or restart the program");
-  }
-  return module;
-}
-
-namespace {
-
-// `type`: STT_FUNC or STT_OBJECT.
-std::uint64_t find_symbol(const RemoteModule& module, const std::string& name, unsigned char type) {
-  const ElfFile file(module.file);
-  const std::uint64_t bias = module.begin - first_address(file.get());
-  for (Elf_Scn* section = ::elf_nextscn(file.get(), nullptr); section != nullptr;
-       section = ::elf_nextscn(file.get(), section)) {
-    GElf_Shdr header;
-    if (::gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_DYNSYM || header.sh_entsize == 0) continue;
-    Elf_Data* data = ::elf_getdata(section, nullptr);
-    if (data == nullptr) continue;
-    const int count = static_cast<int>(header.sh_size / header.sh_entsize);
-    for (int i = 0; i < count; ++i) {
-      GElf_Sym symbol;
-      if (::gelf_getsym(data, i, &symbol) == nullptr || symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 ||
-          GELF_ST_TYPE(symbol.st_info) != type)
-        continue;
-      const char* text = ::elf_strptr(file.get(), header.sh_link, symbol.st_name);
-      if (text != nullptr && name == text) return bias + symbol.st_value;
-    }
-  }
-  return 0;
-}
-
-}  // namespace
-
-std::uint64_t find_function(const RemoteModule& module, const std::string& name) {
-  return find_symbol(module, name, STT_FUNC);
-}
-
-std::uint64_t find_variable(const RemoteModule& module, const std::string& name) {
-  return find_symbol(module, name, STT_OBJECT);
-}
+std::uint64_t RemoteSymbols::variable(const std::string& name) const { return find(name, STT_OBJECT); }
 
 }  // namespace culprit::report

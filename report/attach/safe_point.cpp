@@ -1,14 +1,12 @@
 #include "report/attach/safe_point.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <string_view>
 #include <unordered_set>
 
+#include "report/attach/loader_locks.h"
 #include "report/attach/stage.h"
 
 // Since elfutils 0.188.
@@ -18,7 +16,7 @@ namespace culprit::report {
 namespace {
 
 // libdwfl's callbacks have no argument for this, so only one finder may exist at a time.
-std::string current_root;
+const MappedElf* current_files = nullptr;
 
 constexpr int kMostFrames = 512;
 constexpr unsigned kStackPointer = 7;  // in the numbering of DWARF for x86-64
@@ -163,9 +161,9 @@ std::string_view file_name(Dwfl_Module* module) {
 
 bool is_executable(std::string_view name) { return name.find(".so") == std::string_view::npos; }
 
-std::vector<std::uint64_t> code_of(const TracedProcess& process) {
+std::vector<std::uint64_t> code_in(const std::vector<MappedRange>& mappings) {
   std::vector<std::uint64_t> code;
-  for (const MappedRange& range : process.mappings()) {
+  for (const MappedRange& range : mappings) {
     if (range.executable && range.inode != 0) code.push_back(range.begin);
   }
   return code;
@@ -178,16 +176,9 @@ int SafePointFinder::find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr,
   return -1;  // not needed for unwinding, and possibly slow to find
 }
 
-int SafePointFinder::find_elf(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
-                              char** file_name, Elf** elf) {
-  if (name[0] != '/') return ::dwfl_linux_proc_find_elf(module, user_data, name, base, file_name, elf);
-  // A device that is mapped (/dev/nvidia0) is no library; opening one has effects, and may wait for ever.
-  const std::string path = current_root + name;
-  struct stat facts = {};
-  if (::stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return -1;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd >= 0) *file_name = ::strdup(path.c_str());
-  return fd;
+int SafePointFinder::find_elf(Dwfl_Module* module, void**, const char* name, Dwarf_Addr base, char** file_name,
+                              Elf** elf) {
+  return current_files->find(module, name, base, file_name, elf);
 }
 
 // Reads what look_at() needs, so that the thread that it looks at is stopped for a short time.
@@ -197,9 +188,15 @@ int SafePointFinder::prepare_module(Dwfl_Module* module, void**, const char*, Dw
   if (::dwfl_module_getelf(module, &bias) == nullptr) return DWARF_CB_OK;
   ::dwfl_module_eh_cfi(module, &bias);
   const std::string_view name = file_name(module);
-  if (!is_closed_module(name) && may_allocate(name, is_executable(name)))
-    static_cast<SafePointFinder*>(finder)->add_closed_functions(module);
+  auto* self = static_cast<SafePointFinder*>(finder);
+  if (!self->is_closed(module) && may_allocate(name, is_executable(name))) self->add_closed_functions(module);
   return DWARF_CB_OK;
+}
+
+bool SafePointFinder::is_closed(Dwfl_Module* module) const {
+  Dwarf_Addr begin = 0;
+  ::dwfl_module_info(module, nullptr, &begin, nullptr, nullptr, nullptr, nullptr, nullptr);
+  return (loader_ != 0 && begin == loader_) || is_closed_module(file_name(module));
 }
 
 void SafePointFinder::add_closed_functions(Dwfl_Module* module) {
@@ -241,12 +238,14 @@ const char* SafePointFinder::closed_function(std::uint64_t address) const {
 }
 
 bool SafePointFinder::is_outdated(const TracedProcess& process) const {
-  return is_broken_ || code_of(process) != code_;
+  return is_broken_ || code_in(process.mappings()) != code_;
 }
 
-SafePointFinder::SafePointFinder(const TracedProcess& process) : code_(code_of(process)) {
+SafePointFinder::SafePointFinder(const TracedProcess& process) : files_(process), code_(code_in(files_.mappings())) {
   begin_stage("reading the program's libraries");
-  current_root = process.path_from_here("");
+  const MappedRange* loader = find_loader(process, files_.mappings());
+  if (loader != nullptr) loader_ = loader->begin;
+  current_files = &files_;
   callbacks_.find_elf = find_elf;
   callbacks_.find_debuginfo = find_nothing;
   dwfl_ = ::dwfl_begin(&callbacks_);
@@ -284,7 +283,7 @@ int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
   Dwfl_Module* module = ::dwfl_addrmodule(walk->dwfl, address);
   if (module == nullptr) return DWARF_CB_OK;  // code generated at run time: continue with its caller
   const std::string_view name = file_name(module);
-  if (is_closed_module(name)) {
+  if (walk->finder->is_closed(module)) {
     walk->verdict = SafePoint::kUnsafe;
     walk->where = name;
     return DWARF_CB_ABORT;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "report/attach/mapped_elf.h"
 #include "report/attach/traced_process.h"
 
 namespace culprit::report {
@@ -38,18 +39,20 @@ class SafePointFinder {
   bool is_outdated(const TracedProcess& process) const;
 
  private:
-  static int find_elf(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base, char** file_name,
-                      Elf** elf);
+  static int find_elf(Dwfl_Module* module, void**, const char* name, Dwarf_Addr base, char** file_name, Elf** elf);
+  bool is_closed(Dwfl_Module* module) const;
   static int find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**);
   static int visit_frame(Dwfl_Frame* frame, void* walk);
   static int prepare_module(Dwfl_Module* module, void**, const char* name, Dwarf_Addr, void* finder);
   void add_closed_functions(Dwfl_Module* module);
   const char* closed_function(std::uint64_t address) const;
 
+  const MappedElf files_;
   Dwfl_Callbacks callbacks_ = {};
   Dwfl* dwfl_ = nullptr;
   bool attached_ = false;
   bool is_broken_ = false;
+  std::uint64_t loader_ = 0;         // where it begins; 0: not known
   std::vector<std::uint64_t> code_;  // where executable mappings of files begin
   struct Function {
     std::uint64_t begin, end;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -26,6 +25,7 @@
 #include "report/attach/word_search.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
+#include "report/proc/loaded_library.h"
 
 namespace culprit::report {
 namespace {
@@ -51,9 +51,7 @@ class Session {
   format::AttachRequest run() try { return work(); } catch (const AttachError&) {
     // An exec ends the other threads some time before the new program is there.
     for (const Deadline end = after(kLongestExec);;) {
-      if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
-      if (!program_.empty() && program_mark(process_) != program_)
-        throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+      check_same_program();
       if (!thread_is_stopped_ || std::chrono::steady_clock::now() > end) break;
       waiter_.pause(milliseconds(5));
     }
@@ -68,6 +66,7 @@ class Session {
   format::AttachRequest work() {
     format::AttachRequest answer = step(AttachStep::kBegin, {});
     if (answer.result == AttachResult::kDone) finish(&answer);
+    if (left_memory_.size != 0 && !interrupted()) unmap_left_memory();
     facts_->longest_stop = std::max(longest_stop_, choice_.longest_stop());
     facts_->repeated_calls = choice_.repeated_calls();
     facts_->cut_calls = choice_.cut_calls();
@@ -187,15 +186,15 @@ class Session {
 
   // Where the library can be asked; while no thread is stopped, because it takes time.
   void find_functions() {
-    function_ = attaches() && !undoing_ ? "culprit_attach_v5" : "culprit_detach_v5";
-    const RemoteModule mapped = find_module(process_, process_.mappings(), {"libculprit.so"});
-    RemoteModule file = library_on_disk(mapped);
-    if (mapped.path.empty()) file = {order_.library, order_.library, 0};
-    file.begin = 0;
-    function_offset_ = find_function(file, function_);
-    library_begin_ = mapped.begin;
-    if (mapped.begin == 0 || function_offset_ == 0) return;
-    const std::uint64_t place = mapped.begin + find_variable(file, "culprit_prepared");
+    function_ = attaches() && !undoing_ ? "culprit_attach_v6" : "culprit_detach_v6";
+    const std::vector<MappedRange> mappings = process_.mappings();
+    const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
+    is_loaded_ = library != nullptr;
+    if (!is_loaded_) return;
+    const RemoteSymbols symbols(process_, library->begin);
+    function_at_ = symbols.function(function_);
+    if (function_at_ == 0 && !symbols.is_empty()) return;
+    const std::uint64_t place = symbols.variable("culprit_prepared");
     std::uint64_t prepared = 0;
     if (process_.read_memory(place, &prepared, sizeof(prepared)) && prepared == format::kPrepared) return;
     throw StillStarting("libculprit.so is loaded in " + process_.name() +
@@ -231,8 +230,10 @@ class Session {
     }
     begin_stage("having a thread make a call");
     HijackedThread hijacked(process_, chosen.thread, libc_.code, &waiter_);
+    hijacked.set_stopped(chosen.stopped);
     hijacked.set_stack_floor(chosen.stack_floor);
     hijacked.set_loader_data(libc_.loader_data);
+    hijacked.unmap_too(left_memory_);
     hijacked.map_memory(sizeof(format::AttachRequest) + 8192 + places.size() * sizeof(std::uint64_t), deadline_);
     std::uint64_t value = 0;
     if (libc_.error_place != 0) {
@@ -240,19 +241,34 @@ class Session {
       hijacked.keep_errno(value);
     }
     format::AttachRequest answer = order_.request;
-    if (library_begin_ == 0) {
+    if (!is_loaded_) {
       loaded_now_ = load(&hijacked, libc_, library_->path());
       if (!loaded_now_) answer.result = AttachResult::kLoading;
       begun_ = false;  // nothing was changed but that the library is there
     } else if (!interrupted()) {
       answer = ask(&hijacked, step, places);
     }
-    const bool is_restored = library_begin_ == 0 && !loaded_now_;
-    if (!is_restored && !hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
-    longest_stop_ =
-        std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - chosen.stopped);
+    const bool is_restored = !is_loaded_ && !loaded_now_;
+    // The call has ended. A thread may end after it, or wait long for a processor.
+    if (!is_restored && !hijacked.put_back()) check_same_program();
+    left_memory_ = hijacked.left_memory();
+    longest_stop_ = std::max(longest_stop_, hijacked.longest_stop());
     facts_->interrupted = waiter_.interrupted();
     return answer;
+  }
+
+  // Not worth a message where it fails.
+  void unmap_left_memory() try {
+    deadline_ = after(order_.limit);
+    const ChosenThread chosen = stop_thread();
+    if (chosen.thread == 0) return;
+    HijackedThread hijacked(process_, chosen.thread, libc_.code, &waiter_);
+    hijacked.set_stack_floor(chosen.stack_floor);
+    hijacked.unmap_too(left_memory_);
+    hijacked.map_memory(0, deadline_);
+    hijacked.put_back();
+  } catch (const AttachError& error) {
+    log::debug(error.what());
   }
 
   // Looks at the program and stops a thread of it. Begins again when the program was replaced (exec) in between,
@@ -263,9 +279,11 @@ class Session {
       const auto begin = std::chrono::steady_clock::now();
       begin_stage("looking at the program");
       if (!begun_) program_ = program_mark(process_);
+      // Also in the middle of an exec, when there is no mark.
       const auto replaced = [&] { return process_.is_alive() && program_mark(process_) != program_; };
       try {
         if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
+        check_not_frozen(process_);
         check_seccomp(process_);
         check_filters_are_alike(process_);
         if (!begun_) libc_ = look_at_libc(process_);
@@ -297,8 +315,7 @@ class Session {
           return chosen;
         }
         HijackedThread::release(chosen.thread);
-        if (begun_)
-          throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+        if (begun_) throw replaced_error();
       } catch (const StillStarting&) {
         waiter_.pause(milliseconds(1));
         if ((begun_ && replaced()) || left_until(deadline_).count() == 0) throw;
@@ -313,6 +330,16 @@ class Session {
       if (waiter_.interrupted() != 0) return {};
       if (left_until(deadline_).count() == 0) throw replaced_all_the_time();
     }
+  }
+
+  AttachError replaced_error() const {
+    return AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+  }
+
+  void check_same_program() const {
+    if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+    const std::string now = program_mark(process_);
+    if (!program_.empty() && !now.empty() && now != program_) throw replaced_error();
   }
 
   // Whether the library was loaded since the last look, as the loader tells it.
@@ -367,20 +394,22 @@ class Session {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
     if (!hold_forks(hijacked, libc)) return false;
-    const CallEnd end = hijacked->call_loader(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait);
+    const CallEnd end = hijacked->call_without_stops(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait);
     if (end == CallEnd::kBlocked) return false;
     check(*hijacked, end);
     if (has_library()) return true;
     std::uint64_t message = 0;
     if (libc.last_error != 0 && !hijacked->has_resumed())
       check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
-    const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
+    std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
+    if (why.find("Permission denied") != std::string::npos)
+      why += " (its user may not read that file, or a sandbox forbids it: Landlock, AppArmor, SELinux)";
     hijacked->put_back();
     throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
   }
 
   format::AttachRequest ask(HijackedThread* hijacked, AttachStep step, const Places& places) {
-    if (function_offset_ == 0) {
+    if (function_at_ == 0) {
       hijacked->put_back();
       // A call that crashed in a constructor of the library; another thread than that one was stopped now.
       if (keeps_loader_lock()) throw left_lock_error();
@@ -392,21 +421,12 @@ class Session {
     request.unsearched_bytes = facts_->unsearched_bytes;
     request.places = hijacked->memory() + sizeof(request) + 8192;
     request.place_count = places.size();
-    request.waits = 1;
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     if (!places.empty()) hijacked->write(request.places, places.data(), places.size() * sizeof(places[0]));
-    check(*hijacked, hijacked->call_that_waits(library_begin_ + function_offset_, {hijacked->memory()}, deadline_,
-                                               hijacked->memory() + offsetof(format::AttachRequest, finished)));
+    check(*hijacked, hijacked->call_without_stops(function_at_, {hijacked->memory()}, deadline_, libc_.wait));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
-  }
-
-  // A copy in a container is removed after loading, so the symbols are read from the original.
-  RemoteModule library_on_disk(RemoteModule library) const {
-    if (::access(library.file.c_str(), R_OK) != 0 || library.file.find("/map_files/") != std::string::npos)
-      library.file = order_.library;
-    return library;
   }
 
   void check(const HijackedThread& hijacked, CallEnd end) const {
@@ -414,9 +434,7 @@ class Session {
       case CallEnd::kReturned:
         return;
       case CallEnd::kGone:
-        throw AttachError(process_.name() + (process_.is_alive()
-                                                 ? " replaced itself by another program (exec) meanwhile: try again"
-                                                 : " ended meanwhile"));
+        throw AttachError("a thread of " + process_.name() + " ended in the middle of the injected call: try again");
       case CallEnd::kCrashed:
         throw AttachError(crashed(hijacked));
       case CallEnd::kBlocked:
@@ -450,12 +468,13 @@ class Session {
   TargetLibc libc_;
   std::optional<LibraryForTarget> library_;  // when it is not loaded yet
   std::optional<LoadedList> libraries_;      // ... as they were then
-  std::uint64_t library_begin_ = 0;          // 0: not loaded yet
+  bool is_loaded_ = false;                   // libculprit.so
   std::string function_;
-  std::uint64_t function_offset_ = 0;  // in the library; 0 = it has no such function
+  std::uint64_t function_at_ = 0;  // 0: it has no such function
   bool undoing_ = false;
   int tries_to_hold_forks_ = 0;
   std::chrono::nanoseconds longest_stop_{0};
+  HijackedThread::Memory left_memory_;  // of a thread that ended after its call
   Deadline shown_;
   Deadline deadline_;    // of the present step
   std::string program_;  // the mark of the program that was looked at

@@ -60,7 +60,7 @@ void StopWaiter::let_go_awaited() {
     const pid_t found = ::waitpid(thread, &status, __WALL | WNOHANG);
     if (found == 0) return false;
     // A signal that came first goes on to the program.
-    const bool signal = found == thread && WIFSTOPPED(status) && !is_trap_of_ours(status);
+    const bool signal = found == thread && is_signal(status);
     if (found == thread && WIFSTOPPED(status) && !signal) repeat_call(process_, thread);
     if (found == thread && WIFSTOPPED(status))
       trace(PTRACE_DETACH, thread, 0, signal ? static_cast<std::uint64_t>(WSTOPSIG(status)) : 0);

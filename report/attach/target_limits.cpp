@@ -1,12 +1,15 @@
 #include "report/attach/target_limits.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 
+#include "report/attach/control_groups.h"
 #include "report/base/words.h"
-#include "report/proc/proc_text.h"
 
 namespace culprit::report {
 namespace {
@@ -29,54 +32,6 @@ std::optional<std::uint64_t> limit_named(const std::string& limits, const std::s
 
 std::uint64_t kilobytes(const std::string& field) { return std::strtoull(field.c_str(), nullptr, 10) * 1024; }
 
-// A number in a file of a cgroup; empty: "max", or no file.
-std::optional<std::uint64_t> number_in(const std::string& path) {
-  std::istringstream text(read_proc_text(path));
-  std::uint64_t number = 0;
-  if (!(text >> number)) return std::nullopt;
-  return number;
-}
-
-// The value of a key of memory.stat.
-std::uint64_t value_of(const std::string& statistics, const std::string& key) {
-  std::istringstream text(statistics);
-  std::string name;
-  for (std::uint64_t value = 0; text >> name >> value;) {
-    if (name == key) return value;
-  }
-  return 0;
-}
-
-struct MemoryFiles {
-  const char* most;
-  const char* now;
-  const char* prefix;  // of the keys that count the groups below too
-};
-constexpr MemoryFiles kUnified = {"/memory.max", "/memory.current", ""};
-constexpr MemoryFiles kOld = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_"};
-
-bool has_no_room(const std::string& group, const MemoryFiles& files, std::uint64_t needed) {
-  const std::optional<std::uint64_t> most = number_in(group + files.most);
-  const std::optional<std::uint64_t> now = number_in(group + files.now);
-  if (!most || !now) return false;
-  const std::string statistics = read_proc_text(group + "/memory.stat");
-  const std::string prefix = files.prefix;
-  // Pages of files can be dropped.
-  const std::uint64_t droppable =
-      value_of(statistics, prefix + "active_file") + value_of(statistics, prefix + "inactive_file");
-  const std::uint64_t used = *now - std::min(*now, droppable);
-  return used + needed > *most;
-}
-
-// The group, or one above it, that has no room.
-std::string full_group(const std::string& mount, std::string path, const MemoryFiles& files, std::uint64_t needed) {
-  while (true) {
-    if (has_no_room(mount + path, files, needed)) return path.empty() ? "/" : path;
-    if (path.empty()) return {};
-    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-  }
-}
-
 std::uint64_t descriptors_below(const ProcessFolder& process, std::uint64_t limit) {
   std::uint64_t count = 0;
   for_each_entry(process.path() + "/fd", [&](const char* name) {
@@ -87,30 +42,22 @@ std::uint64_t descriptors_below(const ProcessFolder& process, std::uint64_t limi
 
 }  // namespace
 
-std::string full_control_group(const std::string& membership, const std::string& root, std::uint64_t needed) {
-  std::istringstream lines(membership);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string path = line.substr(second + 1);
-    if (path == "/") path.clear();
-    std::string full;
-    if (controllers == ",,") {
-      full = full_group(root, path, kUnified, needed);
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      full = full_group(root + "/memory", path, kOld, needed);
-    }
-    if (!full.empty()) return full;
-  }
-  return {};
+void check_not_frozen(const TracedProcess& process, const std::string& control_groups) {
+  const std::string group = frozen_control_group(process.folder().living().text("cgroup"), control_groups);
+  if (group.empty()) return;
+  throw AttachError(process.name() + " is frozen by its cgroup " + printable(group) +
+                    " (docker pause, systemctl freeze): let it run on first");
 }
 
 void check_limits(const TracedProcess& process, const std::string& control_groups) {
   const ProcessFolder alive = process.folder().living();
   const std::string limits = alive.text("limits");
   const std::string nothing = ": nothing was changed";
+  struct statfs files = {};
+  if (::statfs(process.path_from_here("/proc").c_str(), &files) != 0 || files.f_type != PROC_SUPER_MAGIC) {
+    throw AttachError(process.name() + " has no /proc in its root (chroot), which loading libculprit.so needs" +
+                      nothing + "; mount it there, or start the program with culprit run");
+  }
   const std::optional<std::uint64_t> addresses = limit_named(limits, "Max address space");
   const std::uint64_t used = kilobytes(alive.status("VmSize"));
   if (addresses && used + kAddressesNeeded > *addresses) {

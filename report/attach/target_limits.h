@@ -1,4 +1,4 @@
-// Whether the process has the room that loading libculprit.so needs: its resource limits and its memory cgroup.
+// Whether the process has what loading libculprit.so needs: its resource limits, its cgroups and its /proc.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace culprit::report {
 
 // Throws AttachError when there is too little address space (RLIMIT_AS), no descriptor (RLIMIT_NOFILE), no room for a
 // dump (RLIMIT_FSIZE), or when a memory cgroup is so near its limit that loading could make the kernel end a process.
+// Or when there is no /proc in the process's root, where the library reads about its own memory.
 void check_limits(const TracedProcess& process, const std::string& control_groups = "/sys/fs/cgroup");
 
-// The least memory that is left for `needed` bytes in the cgroups of a process: "" when they have room, else which one
-// has none. `membership`: the text of its file /proc/PID/cgroup. `root`: where the cgroups are mounted.
-std::string full_control_group(const std::string& membership, const std::string& root, std::uint64_t needed);
+// Throws AttachError when its cgroup is frozen, so that no injected call would run.
+void check_not_frozen(const TracedProcess& process, const std::string& control_groups = "/sys/fs/cgroup");
 
 }  // namespace culprit::report

@@ -1,5 +1,9 @@
 #include "report/attach/thread_choice.h"
 
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -118,6 +122,24 @@ bool ThreadChoice::is_as_expected(pid_t thread) {
   return true;
 }
 
+// By system calls of its own a thread may have another user, other files or other descriptors than the program's first
+// one. The dump would be made with these. Empty: it has none.
+std::string ThreadChoice::what_it_has_alone(pid_t thread) const {
+  const pid_t first = process_.living_thread();
+  if (thread == first) return {};
+  const ProcessFolder its = process_.thread(thread);
+  const ProcessFolder of_first = process_.folder().living();
+  for (const char* field : {"Uid", "Gid"}) {
+    if (its.status(field) != of_first.status(field)) return "a user of its own";
+  }
+  for (const char* link : {"root", "ns/mnt"}) {
+    if (its.link(link) != of_first.link(link)) return "files of its own";
+  }
+  // Negative where the system does not tell.
+  if (::syscall(SYS_kcmp, first, thread, KCMP_FILES, 0, 0) > 0) return "descriptors of its own";
+  return {};
+}
+
 void ThreadChoice::let_go(pid_t thread, Time stopped) {
   HijackedThread::release(thread);
   longest_stop_ = std::max<std::chrono::nanoseconds>(longest_stop_, steady_clock::now() - stopped);
@@ -130,6 +152,11 @@ bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThre
   // Once more, because stopping other threads took time.
   const ThreadCall call = named(thread, process_.thread(thread).current_call());
   if (rank(thread, call) != wanted) return false;
+  const std::string alone = what_it_has_alone(thread);
+  if (!alone.empty()) {
+    where_ = "thread " + std::to_string(thread) + ", which has " + alone;
+    return false;
+  }
   const std::string slept = sleeps(thread);
   auto hurry = std::make_unique<const GreatHurry>();
   const Time begin = steady_clock::now();

@@ -65,6 +65,7 @@ class ThreadChoice {
   Rank rank(pid_t thread, const ThreadCall& call);
   bool try_thread(pid_t thread, Rank rank, bool choosy, ChosenThread* chosen);
   bool is_as_expected(pid_t thread);
+  std::string what_it_has_alone(pid_t thread) const;
   void let_go(pid_t thread, Time stopped);
   std::string sleeps(pid_t thread) const;
 

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "report/base/printable.h"
 #include "report/proc/loaded_library.h"
 
 namespace culprit::report {
@@ -67,7 +68,7 @@ TracedProcess::TracedProcess(pid_t pid, std::string proc)
 
 std::string TracedProcess::name() const {
   const std::string now = folder_.name();
-  return (now.empty() ? first_name_ : now) + " [" + std::to_string(pid_) + "]";
+  return printable(now.empty() ? first_name_ : now) + " [" + std::to_string(pid_) + "]";
 }
 
 bool TracedProcess::is_alive() const {
@@ -122,6 +123,8 @@ void TracedProcess::check_attachable() const {
   if (stat.kernel_thread) throw AttachError(name() + " is a thread of the kernel: nothing can be loaded into it");
   if (stat.state == 'T')
     throw AttachError(name() + " is stopped: continue it first (kill -CONT " + std::to_string(pid_) + ")");
+  if (folder_.status("CoreDumping") == "1")
+    throw AttachError(name() + " has crashed, and the system is writing its core file");
   const std::string traced = tracer();
   if (!traced.empty()) throw AttachError(traced);
   const std::string uid = first_word(folder_.status("Uid"));
@@ -209,7 +212,7 @@ std::vector<pid_t> TracedProcess::threads() const {
   std::vector<pid_t> result;
   for (const std::uint32_t thread : folder_.threads()) {
     const std::optional<ProcessStat> stat = folder_.thread(thread).stat();
-    if (!stat || !stat->has_ended()) result.push_back(static_cast<pid_t>(thread));
+    if (!stat || (!stat->has_ended() && !stat->kernel_thread)) result.push_back(static_cast<pid_t>(thread));
   }
   return result;
 }
@@ -245,19 +248,23 @@ bool TracedProcess::write_memory(std::uint64_t address, const void* data, std::s
   return read_or_write(true, address, const_cast<void*>(data), size);
 }
 
-namespace {
-
-std::string mark_now(const TracedProcess& process) {
-  const std::string vector = process.folder().living().text("auxv");
+std::uint64_t TracedProcess::auxiliary_value(std::uint64_t type) const {
+  const std::string vector = folder_.living().text("auxv");
   for (std::size_t at = 0; at + 16 <= vector.size(); at += 16) {
     std::uint64_t entry[2] = {};
     std::memcpy(entry, vector.data() + at, sizeof(entry));
-    if (entry[0] != AT_RANDOM) continue;
-    char bytes[16] = {};
-    if (!process.read_memory(entry[1], bytes, sizeof(bytes))) return {};
-    return std::string(bytes, sizeof(bytes)) + std::to_string(entry[1]);
+    if (entry[0] == type) return entry[1];
   }
-  return {};
+  return 0;
+}
+
+namespace {
+
+std::string mark_now(const TracedProcess& process) {
+  const std::uint64_t place = process.auxiliary_value(AT_RANDOM);
+  char bytes[16] = {};
+  if (place == 0 || !process.read_memory(place, bytes, sizeof(bytes))) return {};
+  return std::string(bytes, sizeof(bytes)) + std::to_string(place);
 }
 
 }  // namespace

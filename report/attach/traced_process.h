@@ -63,6 +63,9 @@ class TracedProcess {
   bool read_memory(std::uint64_t address, void* data, std::size_t size) const;
   bool write_memory(std::uint64_t address, const void* data, std::size_t size) const;
 
+  // A value that the kernel gave the program at its start (AT_...); 0: it gave none.
+  std::uint64_t auxiliary_value(std::uint64_t type) const;
+
   // "train.py [4242]" for messages.
   std::string name() const;
 

@@ -13,7 +13,6 @@
 #include "interpose/format/run_starts.h"
 #include "report/attach/remote_symbols.h"
 #include "report/base/descriptor.h"
-#include "report/base/log.h"
 #include "report/cuda/library_names.h"
 #include "report/proc/loaded_library.h"
 #include "report/proc/process_folder.h"
@@ -42,7 +41,7 @@ bool has_mark(const ProcessFolder& process, const std::string& mark) {
 // The library and the driver in a process.
 struct Mapped {
   std::vector<MappedRange> mappings;
-  RemoteModule library;
+  std::uint64_t library_begin = 0;  // 0: it is not loaded
   bool has_driver = false;
   bool is_readable = false;
 };
@@ -52,7 +51,7 @@ Mapped mapped_in(const ProcessFolder& process) {
   int error = 0;
   mapped.mappings = mappings_of(process, &error);
   const MappedRange* library = find_loaded(mapped.mappings, {"libculprit.so"});
-  if (library != nullptr) mapped.library = {library->path, process.mapped_file(*library), library->begin};
+  if (library != nullptr) mapped.library_begin = library->begin;
   mapped.has_driver = find_loaded(mapped.mappings, {kDriverLibrary}) != nullptr;
   mapped.is_readable = error != EACCES && error != EPERM;
   return mapped;
@@ -61,20 +60,16 @@ Mapped mapped_in(const ProcessFolder& process) {
 // The variable's value; empty when it cannot be read. While the loader maps the library, other bytes of the file stand
 // in its place, which cannot be written yet.
 std::optional<std::int32_t> start_state(const ProcessFolder& process, const Mapped& mapped) {
-  std::uint64_t address = 0;
-  try {
-    address = find_variable(mapped.library, "culprit_api_start_state");
-  } catch (const AttachError& error) {
-    log::debug(error.what());
-  }
   const Descriptor memory(::open((process.path() + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
+  const auto read = [&](std::uint64_t at, void* data, std::size_t size) {
+    return ::pread(memory.get(), data, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
+  };
+  const std::uint64_t address = RemoteSymbols(read, mapped.library_begin).variable("culprit_api_start_state");
   const bool is_variable = std::any_of(mapped.mappings.begin(), mapped.mappings.end(), [&](const MappedRange& range) {
     return range.writable && range.contains(address);
   });
   std::int32_t value = 0;
-  if (!is_variable || !memory.is_open() ||
-      ::pread(memory.get(), &value, sizeof(value), static_cast<off_t>(address)) != static_cast<ssize_t>(sizeof(value)))
-    return {};
+  if (!is_variable || !read(address, &value, sizeof(value))) return {};
   return value;
 }
 
@@ -82,13 +77,13 @@ std::optional<std::int32_t> start_state(const ProcessFolder& process, const Mapp
 
 void UntoldStarts::look_at(const ProcessFolder& process, int pid, const ProcessStat& stat, bool at_end) {
   const Mapped mapped = mapped_in(process);
-  const std::int32_t state = mapped.library.path.empty() ? 0 : start_state(process, mapped).value_or(0);
+  const std::int32_t state = mapped.library_begin == 0 ? 0 : start_state(process, mapped).value_or(0);
   const std::string program = process.link("exe");
   UntoldStart start = {pid, stat.start_ticks, program.empty() ? stat.name : program, Untold::kFailed, 0};
   bool is_news = true;
   if (!mapped.is_readable) {
     start.what = Untold::kNotReadable;
-  } else if (mapped.library.path.empty() && mapped.has_driver) {
+  } else if (mapped.library_begin == 0 && mapped.has_driver) {
     start.what = Untold::kUnseen;
   } else if (state == format::kUntoldRecording) {
     start.what = Untold::kElsewhere;
@@ -118,7 +113,7 @@ UntoldStarts::UntoldStarts(std::string mark) : mark_(std::move(mark)) {
 bool UntoldStarts::has_told(int pid) {
   const ProcessFolder process(kProc, static_cast<std::uint64_t>(pid));
   const Mapped mapped = mapped_in(process);
-  return !mapped.library.path.empty() && start_state(process, mapped).value_or(0) != 0;
+  return !mapped.library_begin == 0 && start_state(process, mapped).value_or(0) != 0;
 }
 
 OfRun UntoldStarts::belongs(int pid, std::uint64_t start_ticks) const {

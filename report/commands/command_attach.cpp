@@ -119,6 +119,9 @@ void say_attached(const TracedProcess& process, const format::AttachRequest& ans
             format_bytes(facts.searched_bytes) + " searched while it ran");
   if (answer.words == 0)
     log::line("note    it has not used CUDA yet: its allocations are recorded from its first CUDA call on");
+  if (answer.refused_slots != 0)
+    log::line("note    " + plural(answer.refused_slots, "address", "addresses") +
+              " of the driver could not be replaced (the memory is sealed): calls through them are not recorded");
   if (facts.unsearched_bytes != 0)
     log::line("note    too little time to search " + format_bytes(facts.unsearched_bytes) +
               " of its memory (again): calls through pointers there are not recorded; a longer --timeout helps");

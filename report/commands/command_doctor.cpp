@@ -17,6 +17,7 @@
 #include "report/doctor/mps.h"
 #include "report/doctor/nvml.h"
 #include "report/doctor/nvml_question.h"
+#include "report/doctor/nvml_users.h"
 #include "report/doctor/render_doctor_json.h"
 #include "report/doctor/render_doctor_text.h"
 #include "report/proc/driver_module.h"

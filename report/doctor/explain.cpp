@@ -6,6 +6,7 @@
 #include "report/base/words.h"
 #include "report/doctor/holders.h"
 #include "report/doctor/mps.h"
+#include "report/doctor/nvml_users.h"
 #include "report/model/questions.h"
 
 namespace culprit::report {

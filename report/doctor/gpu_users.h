@@ -79,8 +79,6 @@ const ProcessFacts* process_of(const ProcFacts& proc, std::uint32_t number, cons
 // The numbers that NVML names, on any GPU.
 std::set<std::uint32_t> numbers_in(const NvmlFacts& nvml);
 
-GpuUsers users_of(const NvmlFacts& nvml, const ProcFacts& proc);
-
 // NVML's figure for a process on a device; `pid`: its number here.
 struct Charge {
   std::optional<std::uint64_t> bytes;

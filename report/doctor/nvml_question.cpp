@@ -16,6 +16,7 @@
 #include "report/base/words.h"
 #include "report/cuda/library_names.h"
 #include "report/doctor/nvml.h"
+#include "report/doctor/nvml_users.h"
 
 namespace culprit::report {
 namespace {

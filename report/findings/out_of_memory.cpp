@@ -1,5 +1,6 @@
 // The last failure of each process with out of memory, explained (judge/out_of_memory.h).
 #include "report/judge/out_of_memory.h"
+#include "report/judge/explainer.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 namespace culprit::report {
 
 std::string maker_of(const ResolvedStack& stack) {
-  const Frame* frame = naming_frame(stack);
+  const Frame* frame = changeable_frame(stack);
   if (frame == nullptr) return {};
   const std::string place = frame_place(*frame);
   return place.empty() ? frame_function(*frame) : place;

@@ -349,6 +349,28 @@ bool was_left(const Report& report, const DeviceInfo& own) {
   });
 }
 
+// A first context of which no answer came in time has what other processes had on its device then. The account of a
+// later moment leaves less for it.
+void take_others_out(const Report& report, std::vector<ContextInfo>* contexts) {
+  for (ContextInfo& first : *contexts) {
+    if (!first.others_included || first.ended) continue;
+    const Balance* last = nullptr;
+    for (const Balance& balance : report.balances) {
+      const bool known = balance.device == first.device && balance.share.is_known() && balance.contexts_at_most;
+      if (known && (last == nullptr || balance.time_ns > last->time_ns)) last = &balance;
+    }
+    if (last == nullptr) continue;
+    std::int64_t bytes = last->bytes_of(BalancePart::kContexts);
+    for (const ContextInfo& other : *contexts) {
+      if (&other != &first && other.device == first.device && !other.ended) bytes -= as_signed(other.bytes);
+    }
+    if (bytes <= 0 || as_signed(first.bytes) <= bytes) continue;
+    first.bytes = static_cast<std::uint64_t>(bytes);
+    // Memory of calls without a reading is in the figure, too.
+    first.others_included = last->unmeasured != 0;
+  }
+}
+
 }  // namespace
 
 std::vector<ContextInfo> read_contexts(const Dump& dump, const StackResolver& stacks, const Report& report) {
@@ -386,6 +408,7 @@ std::vector<ContextInfo> read_contexts(const Dump& dump, const StackResolver& st
     if (context.stray && !empty) context.leftover_bytes = leftovers_on(report, *own);
     contexts.push_back(std::move(context));
   }
+  take_others_out(report, &contexts);
   std::stable_sort(contexts.begin(), contexts.end(), [](const ContextInfo& left, const ContextInfo& right) {
     return left.created_ns < right.created_ns;
   });

@@ -14,7 +14,7 @@
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 
 namespace culprit::report {
 

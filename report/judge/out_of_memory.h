@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "interpose/format/kinds.h"
@@ -15,7 +13,6 @@
 namespace culprit::report {
 
 struct Frame;
-struct Report;
 
 // A place that calls a line: the first at which the stacks of the line differ.
 struct LineCaller {
@@ -72,24 +69,5 @@ struct OutOfMemory {
 
 // The place of a line, "train.py:4  step", or what holds it.
 std::string line_place(const HolderLine& line);
-
-// Explains the failures of a report, which must outlive it.
-class Explainer {
- public:
-  explicit Explainer(const Report& report);
-
-  // `picture` is one of the report's, of a failure. The result points into the report.
-  OutOfMemory explain(const Picture& picture) const;
-
- private:
-  using Place = std::pair<std::uint32_t, unsigned>;  // process and device
-
-  const Balance* balance_of(const Picture& picture) const;
-  std::uint64_t others_at_most(const Balance& balance) const;
-
-  std::map<Place, std::uint64_t> last_ns_;         // of failures
-  std::map<Place, const Balance*> balances_;       // at the last failure
-  std::map<Place, std::uint64_t> first_contexts_;  // bytes
-};
 
 }  // namespace culprit::report

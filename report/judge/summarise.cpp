@@ -12,7 +12,7 @@
 #include "report/judge/python_caches.h"
 #include "report/judge/sharings.h"
 #include "report/model/record_facts.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 
 namespace culprit::report {
 

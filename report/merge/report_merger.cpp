@@ -12,7 +12,7 @@
 #include "report/model/marks.h"
 #include "report/model/names.h"
 #include "report/model/peak_use.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 
 namespace culprit::report {
 namespace {

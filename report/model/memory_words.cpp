@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "report/model/report.h"
+#include "report/model/sum_up.h"
 
 namespace culprit::report {
 namespace {

@@ -120,6 +120,14 @@ const Frame* naming_frame(const ResolvedStack& stack) {
   return stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
 }
 
+const Frame* changeable_frame(const ResolvedStack& stack) {
+  for (std::size_t i = stack.hidden_inside; i + stack.hidden_outside < stack.frames.size(); ++i) {
+    const Frame* frame = stack.frames[i];
+    if (frame->python && is_program_frame(*frame) && below_packages(frame->file).empty()) return frame;
+  }
+  return naming_frame(stack);
+}
+
 std::string unversioned(std::string_view module) {
   const std::size_t so = std::min(module.find(".so."), module.size());
   const bool ends_so = so == module.size() && module.size() > 3 && module.substr(module.size() - 3) == ".so";

@@ -23,6 +23,10 @@ std::vector<const Frame*> program_frames(const ResolvedStack& stack);
 // innermost frame. nullptr: the stack is not recorded.
 const Frame* naming_frame(const ResolvedStack& stack);
 
+// The frame that the reader can change: the innermost Python frame outside of installed packages, if there is one, else
+// naming_frame().
+const Frame* changeable_frame(const ResolvedStack& stack);
+
 // "libfoo.so" of "libfoo-1a2b3c4d.so.1.2" and "solver.so" of "solver.cpython-312-x86_64-linux-gnu.so": the name of a
 // module without its version, the hash that wheels add, and the ABI of the interpreter.
 std::string unversioned(std::string_view module);

@@ -1,4 +1,4 @@
-// The totals of a report, computed from its groups.
+// The totals of a report, computed from its groups (sum_up.h).
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,7 @@
 
 namespace culprit::report {
 
-struct Group;
 struct Pool;
-struct Report;
 
 struct Total {
   std::optional<unsigned> device;
@@ -46,15 +44,5 @@ struct Summary {
   std::vector<CacheTotal> caches;  // largest first
   std::vector<Total> totals;       // of the leaks, by device and kind
 };
-
-// Whether the group is a leak: cached memory only with `strict`.
-bool counts_as_leak(const Group& group, bool strict);
-
-// Sorts the groups as a report lists them: most bytes first.
-void sort_groups(std::vector<Group>* groups);
-
-// Recomputes the summary's numbers of leaks, libraries, resources, errors and failed allocations from the report's
-// lists.
-void sum_up(bool strict, Report* report);
 
 }  // namespace culprit::report

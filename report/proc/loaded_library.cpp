@@ -19,15 +19,22 @@ bool has_code(const std::vector<MappedRange>& mappings, std::size_t first) {
 
 }  // namespace
 
-const MappedRange* find_loaded(const std::vector<MappedRange>& mappings, const std::vector<std::string>& names) {
-  for (std::size_t i = 0; i < mappings.size(); ++i) {
+std::vector<const MappedRange*> find_all_loaded(const std::vector<MappedRange>& mappings,
+                                                const std::vector<std::string>& names, std::size_t most) {
+  std::vector<const MappedRange*> found;
+  for (std::size_t i = 0; i < mappings.size() && found.size() < most; ++i) {
     const MappedRange& range = mappings[i];
     const bool wanted =
         range.offset == 0 && !range.path.empty() && range.path[0] == '/' &&
         std::any_of(names.begin(), names.end(), [&](const std::string& name) { return range.file_begins_with(name); });
-    if (wanted && has_code(mappings, i)) return &range;
+    if (wanted && has_code(mappings, i)) found.push_back(&range);
   }
-  return nullptr;
+  return found;
+}
+
+const MappedRange* find_loaded(const std::vector<MappedRange>& mappings, const std::vector<std::string>& names) {
+  const std::vector<const MappedRange*> found = find_all_loaded(mappings, names, 1);
+  return found.empty() ? nullptr : found.front();
 }
 
 std::vector<MappedRange> mappings_of(const ProcessFolder& process, int* error) {

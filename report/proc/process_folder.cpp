@@ -21,8 +21,8 @@
 namespace culprit::report {
 namespace {
 
-// PF_KTHREAD and PF_EXITING of the kernel's include/linux/sched.h.
-constexpr std::uint64_t kKernelThread = 0x00200000;
+// PF_KTHREAD, PF_IO_WORKER, PF_USER_WORKER and PF_EXITING of the kernel's include/linux/sched.h.
+constexpr std::uint64_t kKernelThread = 0x00200000 | 0x00000010 | 0x00004000;
 constexpr std::uint64_t kEnding = 0x00000004;
 
 std::string without_line_end(std::string text) {

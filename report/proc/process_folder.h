@@ -19,7 +19,7 @@ struct ProcessStat {
   std::uint32_t group = 0;
   std::uint32_t session = 0;
   std::uint64_t start_ticks = 0;
-  bool kernel_thread = false;
+  bool kernel_thread = false;       // also one that the kernel has made for the process (io_uring)
   bool ending = false;              // it will be seen as ended soon
   bool has_no_environment = false;  // it was started without any variable
   int wait_status = 0;              // of a zombie, as waitpid() will tell it; also 0 where this process may not know it

@@ -13,7 +13,7 @@
 #include "report/model/not_recorded.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 #include "report/render/source_place.h"
 #include "report/select/render_options.h"
 

@@ -5,7 +5,7 @@
 #include "report/base/words.h"
 #include "report/model/frame_text.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {

@@ -18,7 +18,7 @@
 #include "report/model/not_recorded.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {

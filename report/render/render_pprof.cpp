@@ -9,7 +9,7 @@
 #include "report/model/frame_text.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 #include "report/render/protobuf.h"
 #include "report/select/render_options.h"
 

@@ -14,7 +14,7 @@
 #include "report/findings/finding.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 #include "report/render/sarif_result.h"
 #include "report/render/source_place.h"
 #include "report/select/render_options.h"

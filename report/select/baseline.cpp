@@ -14,7 +14,7 @@
 #include "report/judge/fingerprint.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 #include "report/select/renewed_baseline.h"
 
 namespace culprit::report {
@@ -103,19 +103,6 @@ void set_place(const ResolvedStack& stack, const std::string& api, BaselineLeak*
   // A baseline named the caller, and `culprit diff` of JSON reports the innermost frame.
   leak->known_by.emplace(place_by_first_rule(caller), api);
   leak->known_by.emplace(place_by_first_rule(innermost), api);
-}
-
-void BaselineLeak::add(std::uint64_t more_bytes, std::uint64_t more_count, const std::string& its_cause) {
-  bytes += more_bytes;
-  count += more_count;
-  std::set<std::string> causes = {its_cause};
-  for (std::size_t begin = 0; begin < cause.size();) {
-    const std::size_t end = std::min(cause.find(", ", begin), cause.size());
-    causes.insert(cause.substr(begin, end - begin));
-    begin = end + 2;
-  }
-  cause.clear();
-  for (const std::string& one : causes) cause += (cause.empty() ? "" : ", ") + one;
 }
 
 bool has_grown(const BaselineLeak& before, const BaselineLeak& now, const Growth& allowed) {

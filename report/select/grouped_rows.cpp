@@ -9,7 +9,7 @@
 #include "report/model/frame_text.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 
 namespace culprit::report {
 namespace {

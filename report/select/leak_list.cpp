@@ -20,7 +20,6 @@
 #include "report/model/not_recorded.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
 
 namespace culprit::report {
 namespace {

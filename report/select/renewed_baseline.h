@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "report/select/baseline.h"
+#include "report/select/baseline_leaks.h"
 
 namespace culprit::report {
 

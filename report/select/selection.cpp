@@ -13,7 +13,7 @@
 #include "report/cuda/kinds.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 
 namespace culprit::report {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <elfutils/libdwfl.h>
 
-#include "report/symbols/symbolizer.h"
+#include "report/symbols/found_symbols.h"
 
 namespace culprit::report {
 

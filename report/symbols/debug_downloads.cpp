@@ -117,6 +117,8 @@ bool has_debug_servers() {
 
 void limit_downloads(Dwfl* dwfl, const std::function<void(const std::string&)>& progress) {
   current_progress = &progress;
+  // libdebuginfod comes with a dozen libraries, which take as long to load as a small report.
+  if (!has_debug_servers()) return;
   debuginfod_client* const client = ::dwfl_get_debuginfod_client(dwfl);
   if (client == nullptr) return;
   // libdw has loaded it by now.

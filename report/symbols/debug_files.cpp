@@ -21,10 +21,11 @@
 namespace culprit::report {
 namespace {
 
-// Before libdwfl opens it: to compare build IDs libdwfl unpacks the file.
-bool is_harmless(const std::string& path, bool split = false) {
+// Before libdwfl opens it: to compare build IDs libdwfl unpacks the file. `*found` becomes true where there is a file.
+bool is_harmless(const std::string& path, bool* found = nullptr, bool split = false) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) return true;
+  if (found != nullptr) *found = true;
   const InputFile input = open_input(path);
   const std::string problem = input.file.is_open() ? problem_of_elf(input.file.get(), split) : input.problem;
   if (!problem.empty()) log::trace("the debug file " + path + " is not used: " + problem);
@@ -39,21 +40,22 @@ std::string folder_of(const std::string& path) { return path.substr(0, path.rfin
 
 // The places where libdwfl looks for a debug file: the program's folder, and for each folder of the search path its
 // subfolders that are named like the end of the program's folder.
-bool all_are_harmless(const std::string& search_path, const std::string& program, const std::string& link) {
+bool all_are_harmless(const std::string& search_path, const std::string& program, const std::string& link,
+                      bool* found) {
   const std::string folder = folder_of(program);
-  if (!is_harmless(link[0] == '/' ? link : folder + link)) return false;
+  if (!is_harmless(link[0] == '/' ? link : folder + link, found)) return false;
   for (std::size_t begin = 0; begin <= search_path.size();) {
     const std::size_t end = std::min(search_path.find(':', begin), search_path.size());
     const std::string place = search_path.substr(begin, end - begin);
     begin = end + 1;
     if (place.empty()) continue;
     if (place[0] != '/') {
-      if (!is_harmless(joined(folder + place, "/", link))) return false;
+      if (!is_harmless(joined(folder + place, "/", link), found)) return false;
       continue;
     }
-    if (!is_harmless(joined(place, "/", link))) return false;
+    if (!is_harmless(joined(place, "/", link), found)) return false;
     for (std::size_t tail = folder.find('/'); tail != std::string::npos; tail = folder.find('/', tail + 1)) {
-      if (!is_harmless(joined(place, folder.substr(tail), link))) return false;
+      if (!is_harmless(joined(place, folder.substr(tail), link), found)) return false;
     }
   }
   return true;
@@ -68,13 +70,13 @@ std::string build_id_link(Dwfl_Module* module) {
   return ".build-id/" + hex_bytes(bits, 1) + "/" + hex_bytes(bits + 1, static_cast<std::size_t>(length) - 1) + ".debug";
 }
 
-bool link_is_harmless(const std::string& search_path, const std::string& build_id_link) {
+bool link_is_harmless(const std::string& search_path, const std::string& build_id_link, bool* found) {
   if (build_id_link.empty()) return true;
   for (std::size_t begin = 0; begin <= search_path.size();) {
     const std::size_t end = std::min(search_path.find(':', begin), search_path.size());
     const std::string place = search_path.substr(begin, end - begin);
     begin = end + 1;
-    if (!place.empty() && place[0] == '/' && !is_harmless(joined(place, "/", build_id_link))) return false;
+    if (!place.empty() && place[0] == '/' && !is_harmless(joined(place, "/", build_id_link), found)) return false;
   }
   return true;
 }
@@ -88,8 +90,16 @@ int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwa
   const std::string program = file_name != nullptr ? file_name : "";
   const std::string link =
       link_file != nullptr && link_file[0] != '\0' ? link_file : program.substr(program.rfind('/') + 1) + ".debug";
-  if (!all_are_harmless(search_path_text, program, link) || !link_is_harmless(search_path_text, build_id_link(module)))
+  bool found = false;
+  if (!all_are_harmless(search_path_text, program, link, &found) ||
+      !link_is_harmless(search_path_text, build_id_link(module), &found))
     return -1;
+  const auto none = [&] {
+    log::trace("no separate debug file of " + program + ": " + link + " is in none of " + search_path_text);
+    return -1;
+  };
+  // libdw would load libdebuginfod.
+  if (!found && !has_debug_servers()) return none();
   const DebugDownload download(program);
   const int fd =
       ::dwfl_standard_find_debuginfo(module, user_data, name, base, file_name, link_file, link_crc, debug_file_name);
@@ -100,8 +110,7 @@ int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwa
     ::close(fd);
     return -1;
   }
-  if (fd < 0) log::trace("no separate debug file of " + program + ": " + link + " is in none of " + search_path_text);
-  return fd;
+  return fd < 0 ? none() : fd;
 }
 
 bool shared_file_may_be_opened(Dwfl_Module* module, Dwarf* dwarf) {
@@ -140,7 +149,7 @@ bool split_unit_may_be_opened(Dwfl_Module* module, Dwarf_Die* skeleton) {
   }
   for (const std::string& folder : folders) {
     for (const std::string& path : {folder + unit, folder + (compiled_in != nullptr ? compiled_in : "") + "/" + unit}) {
-      if (!is_harmless(path, true)) return false;
+      if (!is_harmless(path, nullptr, true)) return false;
     }
   }
   return true;

@@ -74,6 +74,19 @@ constexpr std::uint64_t kLocationsForEachAddress = 512;
 constexpr std::uint64_t kLinesOfAnyFile = 2 << 20;
 constexpr std::uint64_t kLinesPartOfFile = 8;
 
+// Its frames are start-up code, or between two of the program's: the functions that it exports say enough. To unpack
+// its debug file takes longer than all the rest of a small report.
+bool is_c_library(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.rfind("libc.so.6", 0) == 0 || name.rfind("libc-2.", 0) == 0 || name.rfind("ld-linux", 0) == 0;
+}
+
+int find_no_debug_file(Dwfl_Module* /*module*/, void** /*user_data*/, const char* /*name*/, Dwarf_Addr /*base*/,
+                       const char* /*file_name*/, const char* /*link_file*/, GElf_Word /*link_crc*/,
+                       char** /*debug_file_name*/) {
+  return -1;
+}
+
 std::string absolute_source(const char* name, Dwarf_Die* unit) {
   if (name == nullptr || ::strnlen(name, kLongestPath) == kLongestPath) return {};
   std::filesystem::path path(name);
@@ -103,7 +116,7 @@ ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uin
   debug_path_ += ":" + options.sysroot + "/usr/lib/debug";
   debug_path_pointer_ = debug_path_.data();
   callbacks_.find_elf = dwfl_build_id_find_elf;
-  callbacks_.find_debuginfo = find_debug_file;
+  callbacks_.find_debuginfo = is_c_library(path) ? find_no_debug_file : find_debug_file;
   callbacks_.debuginfo_path = &debug_path_pointer_;
 
   InputFile input = open_input(path);

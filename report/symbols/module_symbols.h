@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "report/symbols/found_symbols.h"
 #include "report/symbols/inline_table.h"
-#include "report/symbols/symbolizer.h"
 
 namespace culprit::report {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "interpose/base/clock.h"
+#include "interpose/call_stack/stack_collection.h"
 #include "interpose/dump/live_table.h"
-#include "interpose/recorder/stack_collection.h"
 #include "interpose/stacks/stack_memo.h"
 #include "tests/unit/interpose/fixture.h"
 

@@ -28,18 +28,18 @@ void check_flat(const char* what, const char* count) {
 
 }  // namespace
 
-// On a GPU a pair of calls takes 60 us, and a thread that uses CUDA more than 5 ms beside other programs.
+// On a GPU beside other programs a pair of calls takes 0.4 ms, a thread that uses CUDA 5 ms, a context 0.5 s.
 TEST_CASE("a program with ever new stacks has a dump that stays small", "[endless]") {
-  check_flat("stacks", on_gpu() ? "10000" : "200000");
+  check_flat("stacks", on_gpu() ? "4000" : "200000");
 }
 TEST_CASE("a program with ever new threads has a dump that stays small", "[endless]") {
-  check_flat("threads", on_gpu() ? "5000" : "20000");
+  check_flat("threads", on_gpu() ? "2000" : "20000");
 }
 TEST_CASE("a program with ever new marks has a dump that stays small", "[endless]") {
-  check_flat("labels", on_gpu() ? "20000" : "200000");
+  check_flat("labels", on_gpu() ? "4000" : "200000");
 }
 TEST_CASE("a program with ever new contexts has a dump that stays small", "[endless]") {
-  check_flat("contexts", on_gpu() ? "50" : "50000");
+  check_flat("contexts", on_gpu() ? "12" : "50000");
 }
 
 }  // namespace culprit::test

@@ -20,14 +20,15 @@ PROGRAMS = [
     ("attach_exec", ["thread"], False),
     ("attach_exec", ["pthread"], False),
     ("attach_signals", ["sent"], True),
+    ("attach_neighbours", ["short"], True),
+    ("attach_libc", ["apart", "libm.so.6"], True),
 ]
 TIMEOUT = 60
 # The messages of failures that the situation explains. A program that is replaced between two commands knows of no
 # attach; one that was left by a killed culprit may be attached.
 EXPLAINED = ("is attached already", "is not attached", "(exec)", "has not loaded glibc", "has another culprit at work",
              "another attach or detach is at work", "came to a point where a call can be injected",
-             "is loading a library", "was being loaded", "was killed", "interrupted;", "earlier attach",
-             "ended meanwhile")
+             "is loading a library", "was being loaded", "was killed", "interrupted;", "earlier attach")
 
 
 class AttachStorm:

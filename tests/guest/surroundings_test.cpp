@@ -30,7 +30,7 @@ TEST_CASE("a filter that allows the documented system calls only kills no proces
 
 TEST_CASE("a dump that another process truncates, removes, renames or locks away harms no program", "[surroundings]") {
   for (const char* how : {"truncate", "half", "unlink", "rename", "chmod"}) {
-    const BothWays runs = both_ways({"harmed_dump", {how}});
+    const BothWays runs = both_ways({"harmed_dump", {how, on_gpu() ? "1000" : "8000"}});
     CHECK(figure(runs.figures_alone, "found") == 0);
     CHECK(figure(runs.figures_under, "found") == 1);
   }
@@ -66,7 +66,7 @@ TEST_CASE("a program without CUDA dies of a signal as it would, whatever starts 
 TEST_CASE("a device as CULPRIT_OUT stays a device, and gets no neighbour", "[surroundings]") {
   for (const std::string device : {"/dev/null", "/dev/full", "/dev/zero"}) {
     INFO(device);
-    Situation situation{"endless", {"stacks", "3000"}};
+    Situation situation{"endless", {"stacks", on_gpu() ? "500" : "3000"}};
     situation.environment["CULPRIT_OUT"] = device;
     both_ways(situation);
     CHECK(fs::is_character_file(device));

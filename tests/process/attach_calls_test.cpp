@@ -52,15 +52,28 @@ const std::vector<std::string> kNotToBeStopped = {
     "accept_timed",     "connect_timed", "write_timed",  "send_timed", "semtimedop",    "io_getevents", "write_part",
     "pselect_constant", "send_part",     "recv_part",    "low_water",  "io_uring_enter"};
 const std::vector<std::string> kContinued = {
-    "nanosleep",  "clock_nanosleep", "clock_nanosleep_until", "poll",      "ppoll",       "select", "pselect",
-    "futex",      "futex_until",     "futex_endless",         "read_pipe", "read_socket", "recv",   "recvmsg",
-    "read_event", "read_timer",      "read_terminal",         "epoll",     "accept",      "wait4",  "pause"};
+    "futex_of_many", "queue_until", "msgrcv", "flock",   "nanosleep",  "clock_nanosleep", "clock_nanosleep_until",
+    "poll",          "ppoll",       "select", "pselect", "futex",      "futex_until",     "futex_endless",
+    "read_pipe",     "read_socket", "recv",   "recvmsg", "read_event", "read_timer",      "read_terminal",
+    "epoll",         "accept",      "wait4",  "pause"};
 
 std::vector<std::string> with(const std::string& helper, const std::string& seconds,
                               const std::vector<std::string>& cases) {
   std::vector<std::string> arguments = {helper, seconds};
   arguments.insert(arguments.end(), cases.begin(), cases.end());
   return arguments;
+}
+
+// In milliseconds, as the command tells it.
+long longest_stop(const std::string& said) {
+  const std::string before = "stopped for at most ";
+  const std::size_t at = said.find(before);
+  REQUIRE(at != std::string::npos);
+  std::istringstream text(said.substr(at + before.size()));
+  double number = 0;
+  std::string unit;
+  text >> number >> unit;
+  return static_cast<long>(unit.substr(0, 2) == "ms" ? number : unit[0] == 's' ? number * 1000 : 0);
 }
 
 }  // namespace
@@ -124,15 +137,16 @@ TEST_CASE("a thread that was not taken out of a call in time has resumed its wor
   const TemporaryFolder folder;
   const std::map<std::string, std::string> late = {{"LD_PRELOAD", subject_path("late_tracer.so").string()},
                                                    {"FINISHED_MS", "400"}};
-  for (const std::string kind : {"computing", "waiting", "in turn"}) {
+  for (const std::string kind : {"computing", "waiting", "in turn", "short"}) {
     INFO(kind);
-    const bool in_turn = kind == "in turn";
-    const Run run = run_alone(in_turn ? "attach_neighbours" : "attach_target", {kind}, [&](pid_t pid) {
+    const bool of_neighbours = kind == "in turn" || kind == "short";  // "short": it has ended since
+    const Run run = run_alone(of_neighbours ? "attach_neighbours" : "attach_target", {kind}, [&](pid_t pid) {
       const std::string number = std::to_string(pid);
       const Finished attached =
           run_culprit({"attach", number, "--out", folder.file("x" + kind), "--timeout", "60s"}, late);
       INFO(attached.err);
       CHECK(attached.exit_code == 0);
+      CHECK(longest_stop(attached.err) < 400);  // it does its own work after 200
       check_runs_alone(pid);
       const Finished detached = run_culprit({"detach", number, "--timeout", "60s"}, late);
       INFO(detached.err);
@@ -141,6 +155,23 @@ TEST_CASE("a thread that was not taken out of a call in time has resumed its wor
     });
     check_fine(run);
   }
+}
+
+// As on a machine that stood still meanwhile.
+TEST_CASE("a thread that is restored late is no program that has ended", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const Run run = run_alone("attach_target", {"apart"}, [&](pid_t pid) {
+    const std::string number = std::to_string(pid);
+    const Finished attached =
+        run_culprit({"attach", number, "--out", folder.file("x.dump"), "--timeout", "60s"},
+                    {{"LD_PRELOAD", subject_path("late_tracer.so").string()}, {"BACK_MS", "600"}});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    check_runs_alone(pid);
+    CHECK(run_culprit({"detach", number}).exit_code == 0);
+  });
+  check_fine(run);
 }
 
 TEST_CASE("a thread near the end of its stack, or on another one, is not written to", "[attach]") {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -135,6 +136,59 @@ TEST_CASE("a program without the room for a library is left alone", "[attach]") 
   with_limit(RLIMIT_AS, 1 << 20, "of addresses (ulimit -v)");
   with_limit(RLIMIT_NOFILE, 3, "has all of its 3 descriptors open (ulimit -n)");
   with_limit(RLIMIT_FSIZE, 4096, "may write files of at most 4.00 KiB (ulimit -f)");
+}
+
+TEST_CASE("a program without /proc in its root is left alone", "[attach]") {
+  if (!may_trace() || getuid() != 0) return;
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "tmp");
+  check_fine(run_alone("attach_neighbours", {"jail", std::string(folder.path())},
+                       [](pid_t pid) { check_refused(pid, "has no /proc in its root (chroot), which "); }));
+}
+
+TEST_CASE("a library of another name is not loaded", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const std::string library = folder.file("recorder.so");
+  fs::copy_file(library_path(), library);
+  check_fine(run_alone("attach_target", {"apart"}, [&](pid_t pid) {
+    const Finished attached = run_culprit({"attach", std::to_string(pid)}, {{"CULPRIT_LIBRARY", library}});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 3);
+    CHECK(has(attached.err, "under this name, which must begin with libculprit.so"));
+    CHECK_FALSE(contains(file_text("/proc/" + std::to_string(pid) + "/maps"), "recorder.so"));
+  }));
+}
+
+TEST_CASE("a library that the program may not read is not loaded, and the message says why", "[attach]") {
+  if (!may_trace() || getuid() != 0) return;
+  const TemporaryFolder folder;
+  const std::string library = folder.file("libculprit.so");
+  fs::copy_file(library_path(), library);
+  fs::permissions(folder.path(), fs::perms::owner_all);
+  check_fine(run_alone("attach_neighbours", {"unprivileged"}, [&](pid_t pid) {
+    const Finished attached = run_culprit({"attach", std::to_string(pid)}, {{"CULPRIT_LIBRARY", library}});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 3);
+    CHECK(has(attached.err, "Permission denied (its user may not read that file, or a sandbox forbids it:"));
+    check_runs_alone(pid);
+  }));
+}
+
+// The dump would be made by that user.
+TEST_CASE("a thread that has another user than the program is not borrowed", "[attach]") {
+  if (!may_trace() || getuid() != 0) return;
+  const TemporaryFolder folder;
+  const std::string dump = folder.file("x.dump");
+  check_fine(run_alone("attach_neighbours", {"user"}, [&](pid_t pid) {
+    const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    struct stat facts = {};
+    CHECK(stat(dump.c_str(), &facts) == 0);
+    CHECK(facts.st_uid == 0);
+    CHECK(run_culprit({"detach", std::to_string(pid)}).exit_code == 0);
+  }));
 }
 
 TEST_CASE("no_new_privs does not hinder an attach", "[attach]") {

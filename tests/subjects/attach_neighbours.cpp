@@ -4,6 +4,10 @@
 //   attach_neighbours alternate    a signal handler runs on a full alternate stack, which lies in its thread's stack
 //   attach_neighbours "in turn"    the main thread sleeps for 50 ms, where it may be stopped, and waits for 0.5 s in a
 //                                  call that a stop would interrupt
+//   attach_neighbours short        a thread ends 60 ms after it began, where it may be stopped, and starts another one
+//   attach_neighbours user         a thread has another user than the others, by a system call of its own
+//   attach_neighbours jail FOLDER  the folder is the program's root, and has no /proc
+//   attach_neighbours unprivileged the program has given up its rights since its start
 //   attach_neighbours users        a thread changes its user all the time, and waits each time until all others have
 //   attach_neighbours vfork LIB    the main thread waits in vfork() for a child, while another one loads LIB
 //
@@ -16,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -170,6 +175,41 @@ void change_users() {
   expect(longest < 2, "seteuid waited for seconds");
 }
 
+void* sleep_to_end(void*) {
+  wait_for_end();
+  return nullptr;
+}
+
+void* change_own_user(void*) {
+  expect(syscall(SYS_setresuid, -1, 65534, -1) == 0, "setresuid");
+  return sleep_to_end(nullptr);
+}
+
+void start_short();
+
+void* live_shortly(void*) {
+  const timespec time = {0, 60000000};
+  expect(nanosleep(&time, nullptr) == 0, "nanosleep");
+  if (!stop.load()) start_short();
+  --waiting;
+  return nullptr;
+}
+
+void start_short() {
+  ++waiting;
+  pthread_t thread;
+  expect(pthread_create(&thread, nullptr, live_shortly, nullptr) == 0, "pthread_create");
+  pthread_detach(thread);
+}
+
+void replace_threads() {
+  start_short();
+  ready();
+  wait_for_input();
+  stop = true;
+  while (waiting.load() != 0) usleep(1000);
+}
+
 // The child ends in the middle of an attach that finds no thread.
 void wait_for_vfork(char* library) {
   auto* end = static_cast<double*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -189,44 +229,76 @@ void wait_for_vfork(char* library) {
   pthread_join(thread, nullptr);
 }
 
+void wait_jailed(char* folder) {
+  expect(chroot(folder) == 0 && chdir("/") == 0, "chroot");
+  ready();
+  wait_for_input();
+}
+
+void wait_unprivileged() {
+  expect(setresuid(65534, 65534, 65534) == 0, "setresuid");
+  ready();
+  for (char byte; read(STDIN_FILENO, &byte, 1) > 0;) {
+  }
+}
+
+// The main thread cannot be borrowed meanwhile.
+void wait_for_two(pthread_t first, pthread_t second) {
+  while (waiting.load() != 2) usleep(1000);
+  ready();
+  wait_for_input();
+  stop = true;
+  pthread_join(first, nullptr);
+  pthread_join(second, nullptr);
+}
+
+void lay_stacks_in_one_mapping() {
+  char* memory = static_cast<char*>(
+      mmap(nullptr, 2 * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  const pthread_t upper = start(wait_nearly_full, memory + kStack);
+  while (waiting.load() != 1) usleep(1000);
+  wait_for_two(upper, start(wait_with_pattern, memory));
+}
+
+pthread_t begin(void* (*work)(void*)) {
+  pthread_t thread;
+  expect(pthread_create(&thread, nullptr, work, nullptr) == 0, "pthread_create");
+  return thread;
+}
+
+// `first` runs before `second` is made, so that its number is lower, and an attach looks at it first.
+void start_in_turn(void* (*first)(void*), void* (*second)(void*)) {
+  const pthread_t thread = begin(first);
+  while (waiting.load() != 1) usleep(1000);
+  wait_for_two(thread, begin(second));
+}
+
+struct Kind {
+  const char* name;
+  void (*run)(char** more);
+};
+const Kind kKinds[] = {
+    {"stacks", [](char**) { lay_stacks_in_one_mapping(); }},
+    {"alternate", [](char**) { start_in_turn(in_handler, wait_with_pattern); }},
+    {"in turn", [](char**) { wait_in_turn(); }},
+    {"short", [](char**) { replace_threads(); }},
+    {"user", [](char**) { start_in_turn(change_own_user, sleep_to_end); }},
+    {"jail", [](char** more) { wait_jailed(more[0]); }},
+    {"unprivileged", [](char**) { wait_unprivileged(); }},
+    {"users", [](char**) { change_users(); }},
+    {"vfork", [](char** more) { wait_for_vfork(more[0]); }},
+};
+
 }  // namespace
 
 int main(int, char** arguments) {
   const timespec moment = {0, 1};
   nanosleep(&moment, nullptr);  // the loader's first look for it needs more stack than the threads leave
-  if (strcmp(arguments[1], "vfork") == 0) {
-    wait_for_vfork(arguments[2]);
+  for (const Kind& kind : kKinds) {
+    if (strcmp(arguments[1], kind.name) != 0) continue;
+    kind.run(arguments + 2);
     puts("fine");
     return 0;
   }
-  if (strcmp(arguments[1], "users") == 0) {
-    change_users();
-    puts("fine");
-    return 0;
-  }
-  if (strcmp(arguments[1], "in turn") == 0) {
-    wait_in_turn();
-    puts("fine");
-    return 0;
-  }
-  pthread_t threads[2];
-  int count = 0;
-  if (strcmp(arguments[1], "stacks") == 0) {
-    char* memory = static_cast<char*>(
-        mmap(nullptr, 2 * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    threads[count++] = start(wait_nearly_full, memory + kStack);
-    while (waiting.load() != 1) usleep(1000);
-    threads[count++] = start(wait_with_pattern, memory);
-  } else {
-    expect(pthread_create(&threads[count++], nullptr, in_handler, nullptr) == 0, "pthread_create");
-    while (waiting.load() != 1) usleep(1000);
-    expect(pthread_create(&threads[count++], nullptr, wait_with_pattern, nullptr) == 0, "pthread_create");
-  }
-  while (waiting.load() != 2) usleep(1000);
-  ready();
-  wait_for_input();
-  stop = true;
-  for (int i = 0; i < count; ++i) pthread_join(threads[i], nullptr);
-  puts("fine");
-  return 0;
+  return 2;
 }

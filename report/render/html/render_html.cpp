@@ -16,7 +16,7 @@
 #include "report/model/peak_use.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
-#include "report/model/summary.h"
+#include "report/model/sum_up.h"
 #include "report/render/html/html_page.h"
 #include "report/render/html/page_frames.h"
 #include "report/render/html/source_lines.h"

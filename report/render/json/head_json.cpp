@@ -7,6 +7,7 @@
 #include "report/findings/answers.h"
 #include "report/findings/finding.h"
 #include "report/findings/sharing_words.h"
+#include "report/judge/explainer.h"
 #include "report/judge/out_of_memory.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"

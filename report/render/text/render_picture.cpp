@@ -8,6 +8,7 @@
 #include "report/cuda/kinds.h"
 #include "report/findings/failure_words.h"
 #include "report/findings/process_words.h"
+#include "report/judge/explainer.h"
 #include "report/judge/out_of_memory.h"
 #include "report/model/frame_text.h"
 #include "report/model/peak_use.h"

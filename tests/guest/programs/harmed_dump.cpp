@@ -1,5 +1,5 @@
 // The dump is truncated, removed, renamed or made inaccessible while the program continues:
-// harmed_dump truncate|half|unlink|rename|chmod
+// harmed_dump truncate|half|unlink|rename|chmod PAIRS: each of its four rounds makes so many
 #include <sys/stat.h>
 
 #include "tests/guest/programs/guest.h"
@@ -23,8 +23,8 @@ void find_dump(char* path, size_t room) {
   fclose(maps);
 }
 
-void use_cuda(uint64_t from) {
-  for (uint64_t i = 0; i < 8000; ++i) guest::pair_by_path(from + i, 16);
+void use_cuda(uint64_t from, uint64_t pairs) {
+  for (uint64_t i = 0; i < pairs; ++i) guest::pair_by_path(from + i, 16);
   try {
     throw 1;
   } catch (int) {
@@ -35,8 +35,9 @@ void use_cuda(uint64_t from) {
 }  // namespace
 
 int main(int, char** argv) {
+  const uint64_t pairs = strtoull(argv[2], nullptr, 10);
   guest::start_cuda();
-  use_cuda(0);
+  use_cuda(0, pairs);
   char path[4096];
   find_dump(path, sizeof path);
   guest::figure("found", path[0] != '\0');
@@ -52,7 +53,7 @@ int main(int, char** argv) {
     if (strcmp(how, "rename") == 0) HOLDS(rename(path, other) == 0);
     if (strcmp(how, "chmod") == 0) HOLDS(chmod(path, 0) == 0);
   }
-  for (uint64_t i = 1; i < 4; ++i) use_cuda(i * 50000);
+  for (uint64_t i = 1; i < 4; ++i) use_cuda(i * 50000, pairs);
   guest::say("the program went on");
   return 7;
 }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "interpose/base/loader_modules.h"
 #include "tests/catch.h"
 
 using namespace culprit;

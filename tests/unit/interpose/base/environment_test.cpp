@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/recorder/variables.h"
+#include "interpose/process/variables.h"
 #include "tests/catch.h"
 #include "tests/support/environment_variable.h"
 

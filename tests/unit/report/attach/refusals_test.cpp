@@ -57,6 +57,19 @@ struct Machine : FakeMachine {
 
 }  // namespace
 
+// Of io_uring, for example. The system forbids tracing them.
+TEST_CASE("threads that the kernel has made for a process are not its own", "[attach]") {
+  Machine machine;
+  const auto stat = [](const std::string& number, const std::string& flags) {
+    return number + " (x) S 1 500 500 0 -1 " + flags + " 0 0 0 0 0 0 0 0 20 0 2 0 100\n";
+  };
+  machine.write_in(500, "task/500/stat", stat("500", "64"));
+  machine.write_in(500, "task/501/stat", stat("501", std::to_string(0x4050)));
+  machine.write_in(500, "task/502/stat", stat("502", std::to_string(0x50)));
+  machine.write_in(500, "task/503/stat", stat("503", "64"));
+  CHECK(TracedProcess(500, machine.proc()).threads() == std::vector<pid_t>{500, 503});
+}
+
 TEST_CASE("a process that cannot be attached to is named before any attempt", "[attach]") {
   Machine machine;
   CHECK(machine.checked().empty());
@@ -71,8 +84,12 @@ TEST_CASE("a process that cannot be attached to is named before any attempt", "[
       has(with([](FakeProcess* process) { process->state = 'T'; }), "is stopped: continue it first (kill -CONT 500)"));
   CHECK(has(with([](FakeProcess* process) { process->state = 'Z'; }), "has ended, and its parent, process 1,"));
   CHECK(has(with([](FakeProcess* process) { process->flags = 0x00200040; }), "is a thread of the kernel"));
+  machine.write_in(500, "comm", "a\nb\33[31m\n");
+  CHECK(has(with([](FakeProcess* process) { process->state = 'T'; }), "a?b?[31m [500] is stopped"));
   CHECK(with([](FakeProcess* process) { process->flags = 0x40; }).empty());
 
+  machine.write_in(500, "status", status_of("0", kNone) + "CoreDumping:\t1\n");
+  CHECK(has(machine.checked(), "has crashed, and the system is writing its core file"));
   machine.write_in(500, "status", status_of("0", kNone) + "TracerPid:\t1\n");
   machine.write_in(1, "comm", "gdb\n");
   CHECK(has(machine.checked(), "is traced by gdb, process 1: a debugger or strace"));

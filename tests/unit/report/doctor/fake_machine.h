@@ -19,6 +19,7 @@
 #include "report/doctor/inside.h"
 #include "report/doctor/kernel_log.h"
 #include "report/doctor/nvml.h"
+#include "report/doctor/nvml_users.h"
 #include "report/dump/run_dumps.h"
 #include "report/proc/driver_module.h"
 #include "tests/support/environment_variable.h"

@@ -2,6 +2,7 @@
 #include "report/doctor/gpu_users.h"
 
 #include "report/doctor/nvml_question.h"
+#include "report/doctor/nvml_users.h"
 #include "tests/catch.h"
 #include "tests/support/dump_builder.h"
 #include "tests/support/environment_variable.h"

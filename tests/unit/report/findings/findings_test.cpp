@@ -15,6 +15,7 @@
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
 #include "report/model/not_recorded.h"
+#include "report/model/sum_up.h"
 #include "report/render/formats.h"
 #include "report/render/json/finding_json.h"
 #include "report/render/json/render_json.h"

@@ -156,6 +156,35 @@ TEST_CASE("what other processes may have changed is not known, unless NVML's fig
   CHECK(report.bills[0].beside_others != row.streams_known);
 }
 
+TEST_CASE("an account at exit leaves a first context what is its own", "[report][balance]") {
+  struct Row {
+    std::uint64_t own;
+    std::uint64_t unmeasured;
+    std::uint64_t bytes;
+    bool others_included;
+  };
+  const Row row =
+      GENERATE(Row{0, 0, 0, true}, Row{620 * kMiB, 0, 500 * kMiB, false}, Row{650 * kMiB, 3, 530 * kMiB, true});
+  Program program;
+  program.dump.add_device(device(0, true));
+  program.dump.add_context(context(0, 900 * kMiB, kContextFirst));
+  program.dump.add_context(context(0, 20 * kMiB, kContextMeasured));
+  BalanceRecord record = balance(990 * kMiB);
+  record.allocated = 100 * kMiB;
+  record.taken[static_cast<int>(DriverMemory::kContexts)] = 920 * kMiB;
+  record.unmeasured = row.unmeasured;
+  program.dump.add_balance(record);
+  ShareRecord of_the_moment = share(row.own, bit_of(DriverMemory::kContexts));
+  of_the_moment.seen_others = 1;
+  if (row.own == 0) of_the_moment.account.problem = GpuProblem::kLate;
+  program.dump.add_share(of_the_moment);
+  const Report report = program.report();
+  REQUIRE(report.contexts.size() == 2);
+  CHECK(report.contexts[0].bytes == row.bytes);
+  CHECK(report.contexts[0].others_included == row.others_included);
+  CHECK(report.contexts[1].bytes == 20 * kMiB);
+}
+
 TEST_CASE("more that is known than in use makes a negative rest", "[report][balance]") {
   Program program;
   program.dump.add_device(device(0, true));

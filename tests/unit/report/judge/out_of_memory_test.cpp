@@ -1,5 +1,6 @@
 // Failures with out of memory, explained: each rule of would_fit.def, and the lines that held memory.
 #include "report/judge/out_of_memory.h"
+#include "report/judge/explainer.h"
 
 #include "report/judge/python_caches.h"
 #include "report/judge/would_fit.h"

@@ -1,0 +1,26 @@
+// The process with the parts of this room.
+#pragma once
+
+#include "interpose/control/mark_table.h"
+#include "interpose/control/pictures.h"
+#include "interpose/metering/metering_state.h"
+
+namespace culprit {
+
+// All zeros = recording was never switched.
+struct SwitchPart {
+  std::atomic<std::uint64_t> switched_on_ns;
+  std::atomic<std::uint32_t> spans;  // number of spans begun
+  std::atomic<format::Ref> span;     // SpanRecord of the current span; 0 = none written
+};
+
+struct ControlState : MeteringState {
+  MarkTable marks;
+  Pictures pictures;
+  SwitchPart switching;
+};
+inline MarkTable& marks_of(Process& process) { return static_cast<ControlState&>(process).marks; }
+inline Pictures& pictures_of(Process& process) { return static_cast<ControlState&>(process).pictures; }
+inline SwitchPart& switching_of(Process& process) { return static_cast<ControlState&>(process).switching; }
+
+}  // namespace culprit

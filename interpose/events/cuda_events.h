@@ -1,0 +1,74 @@
+// The fast path for CUDA events (cuEventCreate, cuEventDestroy). A pair of these calls costs the driver 270 ns (H200,
+// driver 580), an allocation and its free 620 ns. The usual case is inlined into the hook, because its cost is mostly
+// the bytes of code that it runs. In any other case the fast path returns before it changed anything, and the call
+// takes the general path (events.h).
+//
+// All of it is thread-safe, keeps errno, never throws, and does nothing when recording is off.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/base/placement.h"
+#include "interpose/driver/api.h"
+#include "interpose/events/events.h"
+#include "interpose/owners/thread_paths.h"
+#include "interpose/process/recording.h"
+
+namespace culprit {
+
+// Records a new event, or returns false.
+__attribute__((always_inline)) inline bool note_cuda_event(Api api, std::uint64_t handle) {
+  Recording recording(Recording::Kind::kQuick);
+  Process* process = recording.process();
+  if (CULPRIT_UNLIKELY(process == nullptr)) return false;
+  ThreadState& thread = thread_state;
+  if (CULPRIT_UNLIKELY(process->mode.load(std::memory_order_acquire) != 0) ||
+      CULPRIT_UNLIKELY(thread.dump.context.epoch != process->tables.contexts.epoch()) ||
+      CULPRIT_UNLIKELY(thread.marks.label == kUnresolvedLabel) || CULPRIT_UNLIKELY(handle == 0))
+    return false;
+  ThreadMemory& memory = *thread.memory;
+  const YoungRecords::Spare spare = LiveTable::spare_event(&memory.records, thread.dump.context.place.device);
+  if (CULPRIT_UNLIKELY(spare.ref == 0)) return false;
+  const auto* frame = reinterpret_cast<const std::uint64_t*>(thread.outermost_hook);
+  std::uint32_t path = 0;
+  format::Ref stack = memory.stacks.look_up_last(frame, module_generation(), &path);
+  if (CULPRIT_UNLIKELY(stack == 0)) return false;
+  thread.paths.all->see(path);
+  std::uint64_t now = event_ns(*process);
+  process->tables.live.make_event(
+      handle, spare,
+      [&](format::AllocationRecord* fields) {
+        fields->stack = stack;
+        fields->time_ns = now;
+        fields->context = thread.dump.context.place.context;
+        fields->evidence = 0;
+        fields->api = static_cast<std::uint16_t>(api);
+        fields->flags = 0;
+        fields->label = thread.marks.label;
+      },
+      process->dump, &memory.records);
+  ++thread.sums.made;
+  count_allocation(*thread.dump.counters, stack, 0, process->dump);
+  count_object(*thread.dump.counters);
+  return true;
+}
+
+// Call before the driver destroys an event. If the event is among the calling thread's young records, records its end
+// and returns its record. Otherwise returns 0, and the caller must take the general path. When the driver refuses,
+// follow with take_back_cuda_event().
+__attribute__((always_inline)) inline format::Ref end_cuda_event(std::uint64_t handle) {
+  Recording recording(Recording::Kind::kQuick);
+  Process* process = recording.process();
+  if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(handle == 0)) return 0;
+  format::Ref record = process->tables.live.end_event(handle, process->dump, &thread_state.memory->records);
+  if (CULPRIT_UNLIKELY(record == 0)) return 0;
+  count_free(*thread_state.dump.counters);
+  count_object_free(*thread_state.dump.counters);
+  ++thread_state.sums.ended;
+  return record;
+}
+
+// The driver refused with `status` to destroy the event of this record.
+CULPRIT_COLD void take_back_cuda_event(Api api, std::uint64_t handle, format::Ref record, CUresult status);
+
+}  // namespace culprit

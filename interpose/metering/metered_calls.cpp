@@ -1,0 +1,137 @@
+#include "interpose/metering/metered_calls.h"
+
+#include "interpose/driver/driver.h"
+#include "interpose/metering/live_bytes.h"
+#include "interpose/metering/metering_state.h"
+#include "interpose/process/current_place.h"
+#include "interpose/process/process.h"
+#include "interpose/process/recording.h"
+
+namespace culprit {
+
+using format::DriverMemory;
+
+MeteredCall::MeteredCall(Api api, DriverMemory what) {
+  if (what == DriverMemory::kNone || process_if_recording() == nullptr) return;
+  measurement_.api = api;
+  measurement_.what = what;
+  if (what == DriverMemory::kStreams) {
+    Recording recording;
+    if (recording.process() == nullptr ||
+        !meter_of(*recording.process()).needs_reading(*recording.process(), &measurement_))
+      return;
+  }
+  record_on_own_stack([&](Process& process) { meter_of(process).begin(process, &measurement_); });
+}
+
+std::int64_t MeteredCall::finish(bool succeeded) {
+  std::int64_t grown = 0;
+  if (measurement_.what == DriverMemory::kStreams) {
+    const auto finish = [&](Process& process) { meter_of(process).finish_stream(process, measurement_, succeeded); };
+    if (Meter::is_known_to_take_nothing(measurement_)) {
+      Recording recording;
+      if (measurement_.streams != nullptr && recording.process() != nullptr) finish(*recording.process());
+    } else {
+      record_on_own_stack(finish);
+    }
+    return grown;
+  }
+  if (measurement_.begun)
+    record_on_own_stack([&](Process& process) { grown = meter_of(process).finish(process, measurement_); });
+  return grown;
+}
+
+void note_stream_ended(format::Ref stream) {
+  Process* process = stream == 0 ? nullptr : process_if_recording();
+  if (process == nullptr) return;
+  const auto* record = process->dump.at<format::AllocationRecord>(stream);
+  meter_of(*process).note_stream_ended(record->context, static_cast<Api>(record->api));
+}
+
+MeteredLookUp::MeteredLookUp(Api api, std::uint64_t key) {
+  Process* process = process_if_recording();
+  if (process == nullptr) return;
+  const std::uint64_t here = meter_of(*process).look_ups().in_context(key, current_context(*process));
+  if (CULPRIT_LIKELY(meter_of(*process).look_ups().contains(here))) return;
+  key_ = here;
+  measurement_.api = api;
+  measurement_.what = DriverMemory::kModules;
+  measurement_.budget = Meter::Budget::kLookUps;
+  record_on_own_stack([&](Process& recording) { meter_of(recording).begin(recording, &measurement_); });
+}
+
+// A call that failed will fail again; but memory may be there next time.
+void MeteredLookUp::finish(CUresult status, const void* kernel) {
+  if (key_ == 0) return;
+  record_on_own_stack([&](Process& process) {
+    if (measurement_.begun) meter_of(process).finish(process, measurement_);
+    LookUps& look_ups = meter_of(process).look_ups();
+    if (status != CUDA_ERROR_OUT_OF_MEMORY) look_ups.add(key_);
+    // The handle is a new one, or was never launched.
+    if (status == CUDA_SUCCESS && kernel != nullptr)
+      look_ups.remove(LookUps::of_launch(kernel, current_context(process)));
+  });
+}
+
+MeteredLaunch::MeteredLaunch(Api api, const void* kernel) {
+  Process* process = process_if_recording();
+  if (process == nullptr) return;
+  const CUcontext context = current_context(*process);
+  device_use_of(*process).note_launch(context);
+  begin(*process, api, DriverMemory::kModules, LookUps::of_launch(kernel, context));
+}
+
+MeteredLaunch::MeteredLaunch(Api api, CUgraphExec exec) {
+  Process* process = process_if_recording();
+  if (process == nullptr) return;
+  device_use_of(*process).note_launch(current_context(*process));
+  begin(*process, api, DriverMemory::kGraphExecutables, LookUps::of_launch(exec));
+}
+
+// During a capture a launch adds a node; the next one is measured.
+void MeteredLaunch::begin(Process& process, Api api, DriverMemory what, std::uint64_t key) {
+  if (CULPRIT_LIKELY(meter_of(process).look_ups().contains(key)) || has_captures(process)) return;
+  key_ = key;
+  measurement_.api = api;
+  measurement_.what = what;
+  measurement_.budget = Meter::Budget::kLaunches;
+  record_on_own_stack([&](Process& recording) { meter_of(recording).begin(recording, &measurement_); });
+}
+
+std::int64_t MeteredLaunch::finish(CUresult status) {
+  if (CULPRIT_LIKELY(key_ == 0)) return 0;
+  std::int64_t grown = 0;
+  record_on_own_stack([&](Process& process) {
+    if (measurement_.begun) grown = meter_of(process).finish(process, measurement_);
+    if (status != CUDA_ERROR_OUT_OF_MEMORY) meter_of(process).look_ups().add(key_);
+  });
+  return grown;
+}
+
+void forget_graph_launch(CUgraphExec exec) {
+  Process* process = process_if_recording();
+  if (process != nullptr) meter_of(*process).look_ups().remove(LookUps::of_launch(exec));
+}
+
+void forget_look_ups() {
+  Process* process = process_if_recording();
+  if (process != nullptr) meter_of(*process).look_ups().forget();
+}
+
+MeteredContext::MeteredContext(Api api, CUdevice device, bool primary) {
+  measurement_.api = api;
+  measurement_.what = DriverMemory::kContexts;
+  measurement_.device = ContextTable::number_of(device);
+  if (process_if_recording() == nullptr || !driver_ready()) return;
+  unsigned flags = 0;
+  int active = 0;
+  if (primary && (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active != 0)) return;
+  record_on_own_stack([&](Process& process) { meter_of(process).begin_context(process, &measurement_); });
+}
+
+void MeteredContext::finish(CUcontext made) {
+  if (!measurement_.begun) return;
+  record_on_own_stack([&](Process& process) { meter_of(process).finish_context(process, measurement_, made); });
+}
+
+}  // namespace culprit

@@ -1,0 +1,75 @@
+// The calls that the meter measures: construct before the driver is called, finish() when it has answered. Each does
+// nothing when recording is off.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "interpose/metering/meter.h"
+
+namespace culprit {
+
+// Measures one call of a hook.
+class MeteredCall {
+ public:
+  // Construct before the driver is called. kNone: does nothing.
+  MeteredCall(Api api, format::DriverMemory what);
+  // Returns the memory that the call took and that is no local memory; 0 also if that is not known. `succeeded`: the
+  // call did.
+  std::int64_t finish(bool succeeded);
+
+ private:
+  Meter::Measurement measurement_ = {};
+};
+
+// A stream with this record is about to be destroyed.
+CULPRIT_COLD void note_stream_ended(format::Ref stream);
+
+// Measures a look-up of code that was not made before.
+class MeteredLookUp {
+ public:
+  // `key`: of look_up_key().
+  MeteredLookUp(Api api, std::uint64_t key);
+  // `kernel`: the handle of code that the call returned; nullptr: none.
+  void finish(CUresult status, const void* kernel);
+
+ private:
+  Meter::Measurement measurement_ = {};
+  std::uint64_t key_ = 0;  // in its context; 0: the call was made before
+};
+
+// Measures the first launch of a kernel or of an executable graph.
+class MeteredLaunch {
+ public:
+  MeteredLaunch(Api api, const void* kernel);
+  MeteredLaunch(Api api, CUgraphExec exec);
+  // Returns the memory that the call took and that is no local memory; 0 also if that is not known. Call before the
+  // memory that a graph allocates is recorded.
+  std::int64_t finish(CUresult status);
+
+ private:
+  void begin(Process& process, Api api, format::DriverMemory what, std::uint64_t key);
+
+  Meter::Measurement measurement_ = {};
+  std::uint64_t key_ = 0;
+};
+
+// A new executable has this handle, or it was updated: the next launch is measured.
+void forget_graph_launch(CUgraphExec exec);
+
+// Code ended: the handles may come back for other code.
+void forget_look_ups();
+
+// A call that makes a context.
+class MeteredContext {
+ public:
+  // `primary`: of a primary context; one that is in use already takes nothing.
+  MeteredContext(Api api, CUdevice device, bool primary);
+  void finish(CUcontext made);
+
+ private:
+  Meter::Measurement measurement_ = {};
+};
+
+}  // namespace culprit

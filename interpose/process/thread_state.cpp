@@ -1,0 +1,7 @@
+#include "interpose/process/thread_state.h"
+
+namespace culprit {
+
+__thread ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {};
+
+}  // namespace culprit

@@ -1,7 +1,0 @@
-#include "interpose/recorder/thread_state.h"
-
-namespace culprit {
-
-__thread ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {};
-
-}  // namespace culprit

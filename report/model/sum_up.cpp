@@ -1,0 +1,82 @@
+#include "report/model/sum_up.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "report/cuda/kinds.h"
+#include "report/model/group_names.h"
+#include "report/model/report.h"
+
+namespace culprit::report {
+namespace {
+
+void add_cached(const Group& group, Summary* summary) {
+  summary->cached_bytes += group.bytes;
+  std::vector<CacheTotal>& caches = summary->caches;
+  auto at =
+      std::find_if(caches.begin(), caches.end(), [&](const CacheTotal& cache) { return cache.pool == group.pool; });
+  if (at == caches.end()) at = caches.insert(caches.end(), CacheTotal{group.pool, 0, 0});
+  at->bytes += group.bytes;
+  at->segments += group.count;
+}
+
+}  // namespace
+
+bool counts_as_leak(const Group& group, bool strict) { return strict || group.cause != Cause::kCached; }
+
+void sort_groups(std::vector<Group>* groups) {
+  std::stable_sort(groups->begin(), groups->end(), [](const Group& left, const Group& right) {
+    if (left.bytes != right.bytes) return left.bytes > right.bytes;
+    if (left.count != right.count) return left.count > right.count;
+    if (left.id != right.id) return left.id < right.id;
+    return earlier_in_code(left, right);
+  });
+}
+
+void sum_up(bool strict, Report* report) {
+  Summary& summary = report->summary;
+  summary.leaked_bytes = summary.leaked_device_bytes = summary.leaked_host_bytes = 0;
+  summary.leaked_allocations = summary.groups = summary.cached_bytes = summary.thread_ended_bytes = 0;
+  summary.library_bytes = summary.library_allocations = summary.errors = summary.resources = 0;
+  summary.failed_allocations = 0;
+  summary.caches.clear();
+  summary.totals.clear();
+
+  for (JobProcess& process : report->job) process.leaked_bytes = process.leaked_allocations = 0;
+
+  std::map<std::pair<std::optional<unsigned>, format::Kind>, Total> totals;
+  for (const Group& group : report->leaks) {
+    if (group.cause == Cause::kCached) add_cached(group, &summary);
+    if (!counts_as_leak(group, strict)) continue;
+    const bool host = kind_class(group.kind) == KindClass::kHostMemory;
+    (host ? summary.leaked_host_bytes : summary.leaked_device_bytes) += group.bytes;
+    summary.leaked_bytes += group.bytes;
+    summary.leaked_allocations += group.count;
+    summary.thread_ended_bytes += group.ended_bytes;
+    ++summary.groups;
+    for (const Share& share : group.shares) {
+      report->job[share.process].leaked_bytes += share.bytes;
+      report->job[share.process].leaked_allocations += share.count;
+    }
+    Total& total = totals[{host ? std::nullopt : group.device, group.kind}];
+    total.device = host ? std::nullopt : group.device;
+    total.kind = group.kind;
+    total.bytes += group.bytes;
+    total.count += group.count;
+  }
+  std::stable_sort(summary.caches.begin(), summary.caches.end(),
+                   [](const CacheTotal& left, const CacheTotal& right) { return left.bytes > right.bytes; });
+  for (const auto& [key, total] : totals) summary.totals.push_back(total);
+  for (const Group& group : report->library) {
+    summary.library_bytes += group.bytes;
+    summary.library_allocations += group.count;
+  }
+  for (const Group& group : report->resources) {
+    if (group.library.empty()) summary.resources += group.count;
+  }
+  for (const ErrorGroup& error : report->errors) summary.errors += error.count;
+  for (const FailedAllocation& failed : report->failed_allocations) summary.failed_allocations += failed.count;
+}
+
+}  // namespace culprit::report
