@@ -144,7 +144,7 @@ TEST_CASE_METHOD(StackMemoFixture, "a memo that forgot all stacks has none of th
   }
   auto count = [&] {
     int stacks = 0;
-    memo->for_each_stack([&](format::Ref stack) { stacks += stack != 0 ? 1 : 0; });
+    memo->for_each_stack([&](format::Ref one) { stacks += one != 0 ? 1 : 0; });
     return stacks;
   };
   CHECK(count() > 1000);
