@@ -88,26 +88,65 @@ bool swap_word(std::uint64_t place, std::uint64_t before, std::uint64_t after) {
                                      __ATOMIC_RELAXED);
 }
 
-// Like swap_word(), for memory that may be read-only (RELRO slots). `refused`: counts what may not be written (sealed).
-bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, std::uint64_t after,
-               std::uint32_t* refused) {
-  const Mapping* mapping = map.find(place);
-  std::uint64_t found = 0;
-  if (mapping == nullptr || mapping->shared ||
-      os.read_own_memory(&found, place, sizeof(found)) != static_cast<std::int64_t>(sizeof(found)) || found != before)
-    return false;
-  if ((mapping->protection & PROT_WRITE) != 0) return swap_word(place, before, after);
-  auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  void* page = reinterpret_cast<void*>(place & ~(page_size - 1));
-  if (mprotect(page, page_size, mapping->protection | PROT_WRITE) != 0) {
+// Like swap_word(), for memory that may be read-only (RELRO slots). A page stays writable while slots of the same page
+// follow one another: each system call of a traced thread stops it twice.
+class SlotSwapper {
+ public:
+  explicit SlotSwapper(const MemoryMap& map)
+      : map_(map), page_size_(static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))) {}
+  ~SlotSwapper() { close(); }
+  SlotSwapper(const SlotSwapper&) = delete;
+  SlotSwapper& operator=(const SlotSwapper&) = delete;
+
+  // `refused`: counts what may not be written (sealed).
+  bool swap(std::uint64_t place, std::uint64_t before, std::uint64_t after, std::uint32_t* refused) {
+    if (page_ != page_of(place)) open(place);
+    switch (access_) {
+      case Access::kNone:
+        return false;
+      case Access::kWritable:
+        return swap_word(place, before, after);
+      case Access::kSealed:
+        break;
+    }
+    if (*reinterpret_cast<const std::uint64_t*>(place) != before) return false;
     if (os.write_own_word(place, after) == 0) return true;
     ++*refused;
     return false;
   }
-  bool swapped = swap_word(place, before, after);
-  mprotect(page, page_size, mapping->protection);
-  return swapped;
-}
+
+ private:
+  enum class Access : std::uint8_t { kNone, kWritable, kSealed };
+  std::uint64_t page_of(std::uint64_t place) const { return place & ~(page_size_ - 1); }
+  int protect(int protection) const { return mprotect(reinterpret_cast<void*>(page_), page_size_, protection); }
+  void open(std::uint64_t place) {
+    close();
+    page_ = page_of(place);
+    access_ = Access::kNone;
+    const Mapping* mapping = map_.find(place);
+    std::uint64_t found = 0;
+    // The memory may be gone by now.
+    if (mapping == nullptr || mapping->shared ||
+        os.read_own_memory(&found, place, sizeof(found)) != static_cast<std::int64_t>(sizeof(found)))
+      return;
+    access_ = Access::kWritable;
+    if ((mapping->protection & PROT_WRITE) != 0) return;
+    opened_ = protect(mapping->protection | PROT_WRITE) == 0;
+    protection_ = mapping->protection;
+    if (!opened_) access_ = Access::kSealed;
+  }
+  void close() {
+    if (opened_) protect(protection_);
+    opened_ = false;
+  }
+
+  const MemoryMap& map_;
+  const std::uint64_t page_size_;
+  std::uint64_t page_ = 0;
+  int protection_ = 0;
+  Access access_ = Access::kNone;
+  bool opened_ = false;
+};
 
 format::AddressSearch search;  // of one attach or detach at a time
 
@@ -140,10 +179,23 @@ std::uint64_t replacement(bool driver, std::uint64_t word) {
 
 }  // namespace
 
-void AddressWords::replace_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t original, std::uint64_t ours) {
-  if (slot_count_ == kMostSlots) return;
-  if (!swap_slot(map, place, original, ours, &refused_slots_)) return;
-  slots_[slot_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
+void AddressWords::note_slot(std::uint64_t place, std::uint64_t original, std::uint64_t ours) {
+  if (slot_count_ + noted_count_ == kMostSlots) return;
+  slots_[slot_count_ + noted_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
+}
+
+void AddressWords::replace_noted(const MemoryMap& map) {
+  Slot* const noted = slots_ + slot_count_;
+  std::sort(noted, noted + noted_count_, [](const Slot& left, const Slot& right) { return left.place < right.place; });
+  SlotSwapper swapper(map);
+  for (std::uint32_t i = 0; i < noted_count_; ++i) {
+    const Slot slot = noted[i];
+    // One of the attach of a fork parent is ours already, and has to be put back too.
+    const bool done = *slot.place == slot.ours || swapper.swap(reinterpret_cast<std::uint64_t>(slot.place),
+                                                               slot.original, slot.ours, &refused_slots_);
+    if (done) slots_[slot_count_++] = slot;
+  }
+  noted_count_ = 0;
 }
 
 bool AddressWords::is_known(const ElfModule& module) const {
@@ -157,7 +209,9 @@ void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& ma
   if (is_known(module)) return;
   std::uint32_t first_slot = slot_count_;
 
-  const Relocations relocations = relocations_of(module);
+  Relocations relocations = relocations_of(module);
+  // PyTorch's libraries have a million of them.
+  if (relocations.data.first != nullptr) relocations.data.first += relocations.relative;
   for (const Relocations::Table& table : {relocations.data, relocations.calls}) {
     for (const ElfW(Rela) & relocation : table) {
       auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation.r_info));
@@ -169,14 +223,13 @@ void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& ma
       std::uint64_t place = module.load_bias + relocation.r_offset;
       const auto* slot = reinterpret_cast<const std::uint64_t*>(place);
       if (type != kAbsoluteRelocation && find_cxx_replacement(symbol, module, slot, &ours)) {
-        replace_slot(map, place, *slot, ours);
+        note_slot(place, *slot, ours);
         continue;
       }
       if (!find_replacement(symbol, &original, &ours)) continue;
       std::uint64_t found = *slot;
       if (found == ours) {
-        // Of the attach of a fork parent: to be put back too.
-        if (slot_count_ < kMostSlots) slots_[slot_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
+        note_slot(place, original, ours);
         continue;
       }
       if (found != original) {
@@ -185,9 +238,10 @@ void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& ma
         if (type != kJumpSlotRelocation || !module.contains(found)) continue;
         if (first_definition(symbol) != original) continue;
       }
-      replace_slot(map, place, found, ours);
+      note_slot(place, found, ours);
     }
   }
+  replace_noted(map);
   if (first_slot == slot_count_) first_slot = kMostSlots;
   KnownModule* place = std::find_if(known_modules_, known_modules_ + known_count_,
                                     [&](const KnownModule& known) { return known.begin == module.begin; });
@@ -221,10 +275,13 @@ bool AddressWords::put_slots_back() {
   MemoryMap map;
   if (!map.read()) return false;
   SpinGuard guard(lock_);
-  for (std::uint32_t i = 0; i < slot_count_; ++i) {
-    const Slot& slot = slots_[i];
-    if (swap_slot(map, reinterpret_cast<std::uint64_t>(slot.place), slot.ours, slot.original, &refused_slots_))
-      ++changed_slots_;
+  {
+    SlotSwapper swapper(map);
+    for (std::uint32_t i = 0; i < slot_count_; ++i) {
+      const Slot& slot = slots_[i];
+      if (swapper.swap(reinterpret_cast<std::uint64_t>(slot.place), slot.ours, slot.original, &refused_slots_))
+        ++changed_slots_;
+    }
   }
   slot_count_ = 0;
   known_count_ = 0;

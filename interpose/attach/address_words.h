@@ -59,11 +59,14 @@ class AddressWords {
   static constexpr std::uint32_t kMostSlots = 1 << 20;
   static constexpr int kMostModules = 4096;
   void replace_slots_of(const ElfModule& module, const MemoryMap& map);
-  void replace_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t original, std::uint64_t ours);
+  // A slot of the module that is looked at, to be replaced by replace_noted().
+  void note_slot(std::uint64_t place, std::uint64_t original, std::uint64_t ours);
+  void replace_noted(const MemoryMap& map);
   void walk_modules(const MemoryMap& map);
 
   Slot* slots_ = nullptr;  // since replace_slots()
   std::uint32_t slot_count_ = 0;
+  std::uint32_t noted_count_ = 0;  // behind them
   std::uint32_t changed_slots_ = 0;
   std::uint32_t refused_slots_ = 0;
   // A module whose slots were searched. Another one may lie at the same addresses later.
