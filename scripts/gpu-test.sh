@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests on a GPU: scripts/gpu-test.sh [--only together|alone] [TARBALL|FOLDER]
+# Runs the tests on a GPU: scripts/gpu-test.sh [--only tests|checks|alone] [TARBALL|FOLDER]
 #                          scripts/gpu-test.sh --check CHECK BUILD_FOLDER
 #
 # TARBALL is a package of scripts/package.sh --with-tests, FOLDER an unpacked one; by default the tree of this script.
@@ -7,8 +7,9 @@
 # or tool (PyTorch, CuPy, Numba, cuda-python, JAX, compute-sanitizer, the compiler for PyCUDA) is not there are skipped
 # rows. Prints a table. Exit code 1: a row failed; 2: there is no GPU, or no package.
 #
-# --only runs one half: what may run at the same time as other checks, or what needs the GPU for itself. Each takes five
-# minutes on an H100.
+# --only runs one part: the process tests and guest programs; the tests of attach, the examples and the checks that may
+# run beside one another; or the checks that need the GPU for themselves. Each takes four to seven minutes on an H100,
+# whose driver starts a few processes a second and not more.
 #
 # --check runs one check from a build tree, as ctest does: process, guests, examples, or the name of a script in
 # tests/gpu. Exit code 77: there is no GPU, or every row was skipped.
@@ -20,12 +21,23 @@ set -uo pipefail
 . "$(dirname "$0")/fail.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# end_programs_of NAME=VALUE: all that were started with this variable. Programs that outlive their time limit, or this
+# script, would disturb what needs the GPU for itself.
+end_programs_of() {
+  local file pid
+  for file in /proc/[0-9]*/environ; do
+    pid=$(basename "$(dirname "$file")")
+    if [ "$pid" != $$ ] && tr '\0' '\n' 2>/dev/null <"$file" | grep -qxF "$1"; then kill -KILL "$pid" 2>/dev/null; fi
+  done
+}
+export CULPRIT_GPU_RUN=$work
+trap 'end_programs_of "CULPRIT_GPU_RUN=$work"; rm -rf "$work"' EXIT
+trap 'exit 143' INT TERM
 check='' only=''
 if [ "${1:-}" = --only ]; then
   case ${2:-} in
-    together | alone) only=$2 ;;
-    *) wrong_usage "--only takes together or alone" ;;
+    tests | checks | alone) only=$2 ;;
+    *) wrong_usage "--only takes tests, checks or alone" ;;
   esac
   shift 2
 fi
@@ -109,16 +121,7 @@ split_tests() {
 run_part() {
   timed "$2.part.$3" "$4" env CULPRIT_TEST_GPU=1 CULPRIT_TEST_PART="$work/$2.part.$3" \
     "$tree/bin/$1" --durations yes --input-file "$work/$2.part.$3" >"$work/$2.part.$3.log" 2>&1
-  end_programs_of "$work/$2.part.$3"
-}
-# Programs of a part that reached its time limit would disturb the checks that need the GPU for themselves.
-end_programs_of() {
-  local file
-  for file in /proc/[0-9]*/environ; do
-    if tr '\0' '\n' 2>/dev/null <"$file" | grep -qxF "CULPRIT_TEST_PART=$1"; then
-      kill -KILL "$(basename "$(dirname "$file")")" 2>/dev/null
-    fi
-  done
+  end_programs_of "CULPRIT_TEST_PART=$work/$2.part.$3"
 }
 # The test of a part that was running at the time limit. Catch2 ends it at SIGTERM, and prints its duration last;
 # without that it is the first test, in their order, that has no duration.
@@ -205,19 +208,19 @@ fi
 
 # Checks without measurements run at the same time, those of the two test programs in parts: one after the other takes
 # more than ten minutes.
-run_together() {
-  local processors parts
-  processors=$(nproc)
-  parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
-  split_tests process_test process_test "$parts" '~[attach]~[.]'
-  split_tests process_test attach_test 1 '[attach]'
-  split_tests guest_test guest_test "$parts" '~[.]'
+run_tests() {
+  running=()
+  do_parts process_test process_test "$parts" "process tests" "$long_limit"
+  do_parts guest_test guest_test "$parts" "guest programs" "$long_limit"
+  wait "${running[@]}"
+  all_were_run process_test "process tests"
+  all_were_run guest_test "guest programs"
+}
+run_beside() {
   local beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts)
   local also_beside=(attach causes marks graph_memory audit)
   running=()
-  do_parts process_test process_test "$parts" "process tests" "$long_limit"
   do_parts process_test attach_test 1 "process tests of attach" "$short_limit"
-  do_parts guest_test guest_test "$parts" "guest programs" "$long_limit"
   { run_examples; rows_of_examples; } & running+=($!)
   if [ "$parts" -gt 1 ]; then
     run_checks "${beside[@]}" & running+=($!)
@@ -225,17 +228,21 @@ run_together() {
   fi
   wait "${running[@]}"
   if [ "$parts" -eq 1 ]; then run_checks "${beside[@]}" "${also_beside[@]}"; fi
-  all_were_run process_test "process tests"
   all_were_run attach_test "process tests of attach"
-  all_were_run guest_test "guest programs"
 }
 # These compare times, list the processes on the GPU, read the memory in use by all of them, or fill it: nothing else
 # may run meanwhile.
 alone=(launch_ratio attach_server doctor_ghost balance shared_balance graph_executables stray_contexts sharing gpu_users
   out_of_memory sanitizer_compare)
 run_checks() { for check in "$@"; do run_check "$check"; rows_of "$check"; done; }
-[ "$only" = alone ] || run_together
-[ "$only" = together ] || run_checks "${alone[@]}"
+processors=$(nproc)
+parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
+split_tests process_test process_test "$parts" '~[attach]~[.]'
+split_tests process_test attach_test 1 '[attach]'
+split_tests guest_test guest_test "$parts" '~[.]'
+[ -n "$only" ] && [ "$only" != tests ] || run_tests
+[ -n "$only" ] && [ "$only" != checks ] || run_beside
+[ -n "$only" ] && [ "$only" != alone ] || run_checks "${alone[@]}"
 
 echo
 echo "== $gpu"
