@@ -240,9 +240,10 @@ parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
 split_tests process_test process_test "$parts" '~[attach]~[.]'
 split_tests process_test attach_test 1 '[attach]'
 split_tests guest_test guest_test "$parts" '~[.]'
-[ -n "$only" ] && [ "$only" != tests ] || run_tests
-[ -n "$only" ] && [ "$only" != checks ] || run_beside
-[ -n "$only" ] && [ "$only" != alone ] || run_checks "${alone[@]}"
+wanted() { [ -z "$only" ] || [ "$only" = "$1" ]; }
+if wanted tests; then run_tests; fi
+if wanted checks; then run_beside; fi
+if wanted alone; then run_checks "${alone[@]}"; fi
 
 echo
 echo "== $gpu"
