@@ -19,7 +19,6 @@ TEST_CASE("a program that loads and closes libraries of the driver is attached a
   const TemporaryFolder folder;
   const std::string dump = folder.file("x.dump");
   const Run run = run_alone("attach_plugins", {}, [&](pid_t pid) {
-    // On an idle machine it takes up to half a minute to find these threads outside of the loader.
     for (int i = 0; i < 3; ++i) {
       attach_and_detach(pid, dump);
       fs::remove(dump);
