@@ -122,6 +122,9 @@ GpuProblem GpuQuestions::wait(Process& process, std::uint32_t number) {
   return problem;
 }
 
+// Readings that come once are worth longer waits.
+bool GpuQuestions::comes_once(For whom) { return whom == For::kFirstContext || whom == For::kLastBalance; }
+
 bool GpuQuestions::has_time(Process& process) const { return waited_ns_ <= kFreeNs + now_ns(process) / kShare; }
 
 // The question with this number. `*account` receives the answer, or a problem. Beside processes that begin and end,
@@ -130,7 +133,7 @@ void GpuQuestions::take_answer(Process& process, std::uint32_t number, For whom,
   constexpr int kMostWaits = 3;
   constexpr int kMostLastWaits = 25;
   const auto waits_again = [&](int waits) {
-    if (whom != For::kFirstContext && whom != For::kLastBalance) return false;
+    if (!comes_once(whom)) return false;
     return waits < kMostWaits || (whom == For::kLastBalance && waits < kMostLastWaits && has_time(process));
   };
   int waits = 0;
@@ -151,7 +154,7 @@ void GpuQuestions::ask_in_place(Process& process, const format::DeviceRecord& de
   const bool overdue = __atomic_load_n(&place_->answered, __ATOMIC_ACQUIRE) != last;
   if (overdue || same) {
     account->problem = GpuProblem::kLate;
-    if (overdue && (whom == For::kCall || whom == For::kBalance)) return;
+    if (overdue && !comes_once(whom)) return;
     take_answer(process, last, whom, account);
     if (same || account->problem == GpuProblem::kLate) return;
   }
@@ -173,7 +176,7 @@ void GpuQuestions::ask(Process& process, std::uint8_t device, For whom, std::uin
   if (record == nullptr) return;
   account->problem = GpuProblem::kInCapture;
   if (has_captures(process) || !busy_.try_lock()) return;
-  if ((whom == For::kCall || whom == For::kBalance) && !has_time(process)) {
+  if (!comes_once(whom) && !has_time(process)) {
     account->problem = GpuProblem::kNoTime;
   } else {
     account->problem = is_in_signal_handler() ? GpuProblem::kInHandler : take_place(process);

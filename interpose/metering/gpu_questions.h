@@ -35,6 +35,7 @@ class GpuQuestions {
   using Problem = format::GpuProblem;
   Problem take_place(Process& process);
   Problem wait(Process& process, std::uint32_t number);
+  static bool comes_once(For whom);
   bool has_time(Process& process) const;
   void take_answer(Process& process, std::uint32_t number, For whom, format::GpuAccount* account);
   void ask_in_place(Process& process, const format::DeviceRecord& device, For whom, std::uint64_t state,

@@ -21,7 +21,6 @@ class VariableCopies {
   static constexpr std::size_t kLongestName = 255;
   static constexpr std::size_t kLongestValue = 4096;  // one more than a path of Linux has
   void clear() { used_ = 0; }
-  bool is_empty() const { return used_ == 0; }
   // The value, nullptr when there is no copy. `length`: of the name.
   const char* find(const char* name, std::size_t length) const;
   // `entry`: NAME=value of `length` letters.

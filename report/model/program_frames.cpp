@@ -121,9 +121,8 @@ const Frame* naming_frame(const ResolvedStack& stack) {
 }
 
 const Frame* changeable_frame(const ResolvedStack& stack) {
-  for (std::size_t i = stack.hidden_inside; i + stack.hidden_outside < stack.frames.size(); ++i) {
-    const Frame* frame = stack.frames[i];
-    if (frame->python && is_program_frame(*frame) && below_packages(frame->file).empty()) return frame;
+  for (const Frame* frame : program_frames(stack)) {
+    if (frame->python && below_packages(frame->file).empty()) return frame;
   }
   return naming_frame(stack);
 }
