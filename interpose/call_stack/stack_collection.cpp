@@ -137,17 +137,17 @@ void StackCollection::advance(const Parts& parts, const StackHolder* self) {
     parts.stacks.begin_marking();
     parts.modules.begin_marking();
     if (parts.python != nullptr) parts.python->begin_marking();
-    parts.holders.begin_meeting();
-    phase = Phase::kFirstMeeting;
+    parts.holders.begin_grace_period();
+    phase = Phase::kFirstGracePeriod;
   }
-  if (phase == Phase::kFirstMeeting && parts.holders.have_met(self)) {
+  if (phase == Phase::kFirstGracePeriod && parts.holders.grace_period_is_over(self)) {
     parts.holders.mark(parts.stacks);
     mark_allocations(parts, forget_ended_);
     mark_tables(parts);
-    parts.holders.begin_meeting();
-    phase = Phase::kSecondMeeting;
+    parts.holders.begin_grace_period();
+    phase = Phase::kSecondGracePeriod;
   }
-  if (phase == Phase::kSecondMeeting && parts.holders.have_met(self) &&
+  if (phase == Phase::kSecondGracePeriod && parts.holders.grace_period_is_over(self) &&
       (parts.pictures == nullptr || parts.pictures->try_lock())) {
     finish(parts);
     if (parts.pictures != nullptr) parts.pictures->unlock();

@@ -22,21 +22,21 @@ void StackHolders::leave(StackHolder* holder) {
   Holders::remove(holder);
 }
 
-void StackHolders::begin_meeting() {
-  ++meeting_;
+void StackHolders::begin_grace_period() {
+  ++grace_period_;
   // Used without membarrier(2): a store is visible to all threads long before this time is over.
   constexpr std::uint64_t kLongEnough = 10000000;
   not_before_ns_ = meet_other_threads() ? 0 : clock_ns(CLOCK_MONOTONIC) + kLongEnough;
 }
 
-bool StackHolders::have_met(const StackHolder* self) {
+bool StackHolders::grace_period_is_over(const StackHolder* self) {
   if (not_before_ns_ != 0 && clock_ns(CLOCK_MONOTONIC) < not_before_ns_) return false;
   SpinGuard guard(lock_);
   bool all = true;
   for (StackHolder& holder : holders_) {
-    if (holder.seen == meeting_) continue;
+    if (holder.seen == grace_period_) continue;
     if (&holder == self || !__atomic_load_n(holder.in_section, __ATOMIC_ACQUIRE)) {
-      holder.seen = meeting_;
+      holder.seen = grace_period_;
     } else {
       all = false;
     }

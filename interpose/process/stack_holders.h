@@ -24,7 +24,7 @@ struct StackHolder {
   const ThreadPaths* paths;  // its exceptions in flight; nullptr = none
   format::Ref walked;        // the last stack that was not in its memo
   format::Ref kept[4];       // stacks of throws that are being recorded, while what() runs
-  std::uint32_t seen;        // the last meeting in which it was seen outside
+  std::uint32_t seen;        // the last grace period in which it was seen outside
   ListLink<StackHolder> link;
 };
 
@@ -38,10 +38,10 @@ class StackHolders {
   void enter_unwatched() { unwatched_.store(true); }
   bool all_watched() const { return !unwatched_.load(); }
 
-  // Begins a meeting, which takes some milliseconds on a kernel without membarrier(2).
-  void begin_meeting();
+  // Begins a grace period, which takes some milliseconds on a kernel without membarrier(2).
+  void begin_grace_period();
   // Whether every thread was seen outside of the tracker since then. `self`: the caller's, which holds no stacks now.
-  bool have_met(const StackHolder* self);
+  bool grace_period_is_over(const StackHolder* self);
   // Marks the stacks that all threads hold.
   void mark(StackTable& stacks);
 
@@ -49,7 +49,7 @@ class StackHolders {
   using Holders = LinkedList<StackHolder, &StackHolder::link>;
   SpinLock lock_;
   Holders holders_;
-  std::uint32_t meeting_;
+  std::uint32_t grace_period_;
   std::uint64_t not_before_ns_;
   std::atomic<bool> unwatched_;
 };

@@ -226,7 +226,7 @@ TEST_CASE_METHOD(Fixture, "a thread that cannot be watched keeps everything") {
   CHECK(dump->header()->stack_sweeps == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "without a barrier of the system a meeting takes its time") {
+TEST_CASE_METHOD(Fixture, "without a barrier of the system a grace period takes its time") {
   RealOs real;
   os.membarrier = [](int) { return -38; };
   Thread self(*holders);
