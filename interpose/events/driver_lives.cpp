@@ -18,7 +18,8 @@ void forget_ended_lives(Process& process) {
       bytes[record.device] += static_cast<std::int64_t>(physical_bytes(record));
   });
   for (int device = 0; device < ContextTable::kMostDevices; ++device) {
-    if (bytes[device] != 0) change_live_bytes(process, static_cast<std::uint8_t>(device), -bytes[device]);
+    if (bytes[device] != 0)
+      change_live_bytes(process, static_cast<std::uint8_t>(device), format::Kind::kManaged, -bytes[device]);
   }
   std::uint32_t context = format::kNoIndex;
   while ((context = process.tables.contexts.take_of_lives(ended)) != format::kNoIndex)

@@ -139,7 +139,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint32_t 
   if (!is_on_device(made.kind)) return;
   bool new_device = thread_state.sums.live_device != place.device;
   if (!physical) bytes = 0;
-  change_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
+  change_live_bytes(*process, place.device, made.kind, static_cast<std::int64_t>(bytes));
   if (CULPRIT_UNLIKELY(new_device)) begin_on_device(*process, place.device, bytes);
 }
 

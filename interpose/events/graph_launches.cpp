@@ -41,7 +41,7 @@ void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64
   if (is_physical(record)) {
     count_free(thread_state.dump.counters, process.dump);  // by the launch itself
   } else {
-    change_live_bytes(process, record.device, static_cast<std::int64_t>(record.bytes));
+    change_live_bytes(process, record.device, record.kind, static_cast<std::int64_t>(record.bytes));
     graph_bytes_of(process).change(record.device, static_cast<std::int64_t>(record.bytes));
   }
   record.launched.stack = stack;
@@ -52,7 +52,7 @@ void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64
 
 void release(Process& process, AllocationRecord& record, Ref stack) {
   if (!is_physical(record)) return;
-  change_live_bytes(process, record.device, -static_cast<std::int64_t>(record.bytes));
+  change_live_bytes(process, record.device, record.kind, -static_cast<std::int64_t>(record.bytes));
   graph_bytes_of(process).change(record.device, -static_cast<std::int64_t>(record.bytes));
   record.launched.stack = stack;
   record.evidence = 0;  // of why the memory of that launch was not freed

@@ -26,7 +26,7 @@ __attribute__((always_inline)) inline void count_end(Process& process, const for
   count_gone(process, record.thread);
   if (!is_on_device(record.kind)) return;
   const auto bytes = static_cast<std::int64_t>(physical_bytes(record));
-  change_live_bytes(process, record.device, -bytes);
+  change_live_bytes(process, record.device, record.kind, -bytes);
   if (CULPRIT_UNLIKELY(record.kind == format::Kind::kGraphMemory))
     graph_bytes_of(process).change(record.device, -bytes);
 }

@@ -80,8 +80,15 @@ constexpr std::uint64_t kHeldBackBytes = 4 << 20;
 // Adds the calling thread's pending change to its device's sum of live bytes.
 CULPRIT_COLD void flush_live_bytes(Process& process);
 
+// Whether the process's bytes by NVML change by exactly `change`: the driver takes whole blocks of 2 MiB, what it has
+// in pools is not given back at once, and managed memory is in no process's figure.
+constexpr bool changes_alike(format::Kind kind, std::int64_t change) {
+  constexpr std::int64_t kBlock = 2 << 20;
+  return (kind == format::Kind::kDevice || kind == format::Kind::kVmmPhysical) && (change & (kBlock - 1)) == 0;
+}
+
 // Memory was allocated (or, negative, freed) on a device.
-__attribute__((always_inline)) inline void change_live_bytes(Process& process, std::uint8_t ordinal,
+__attribute__((always_inline)) inline void change_live_bytes(Process& process, std::uint8_t ordinal, format::Kind kind,
                                                              std::int64_t change) {
   ThreadState& thread = thread_state;
   if (CULPRIT_UNLIKELY(thread.sums.live_device != ordinal)) {
@@ -89,7 +96,7 @@ __attribute__((always_inline)) inline void change_live_bytes(Process& process, s
     thread.sums.live_device = ordinal;
     thread.sums.window = 0;
   }
-  ++thread.sums.changes;
+  thread.sums.changes += changes_alike(kind, change) ? 0 : 1;
   thread.sums.live_delta += change;
   if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.sums.live_delta) + kHeldBackBytes > thread.sums.window))
     flush_live_bytes(process);

@@ -217,9 +217,11 @@ void Meter::note_settled(Process& process, std::uint8_t device, const OwnFigures
   if (settled.doubtful) __atomic_fetch_or(&unproven_[device], settled.kinds, __ATOMIC_RELAXED);
   if (!settled.known) return;
   __atomic_fetch_sub(&not_attributed_[device], settled.not_given, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&taken_[device][static_cast<std::size_t>(settled.what)], settled.bytes, __ATOMIC_RELAXED);
+  for (std::size_t kind = 0; kind < format::kDriverMemoryKinds; ++kind)
+    __atomic_fetch_add(&taken_[device][kind], settled.bytes[kind], __ATOMIC_RELAXED);
   if (context == nullptr) return;
-  const std::int64_t bytes = together_[device].context_bytes + settled.bytes;
+  const std::int64_t bytes =
+      together_[device].context_bytes + settled.bytes[static_cast<std::size_t>(DriverMemory::kContexts)];
   if (bytes > 0)
     process.tables.contexts.set_bytes(context, static_cast<std::uint64_t>(bytes), format::kContextMeasured,
                                       process.dump);
@@ -232,7 +234,6 @@ Meter::Growth Meter::between(Process& process, const Measurement& measurement, c
   Together& together = together_[device];
   OwnFigures& figures = together.figures;
   const Reading& before = together.before;
-  const std::uint16_t kind = bit_of(measurement.what);
   const auto live = static_cast<std::int64_t>(after.live - before.live);
   const std::int64_t by_device = static_cast<std::int64_t>(after.used - before.used) - live;
   bool alone = !__atomic_load_n(&shared_[device], __ATOMIC_RELAXED);
@@ -242,8 +243,13 @@ Meter::Growth Meter::between(Process& process, const Measurement& measurement, c
     alone = false;
   }
   const bool comparable = after.own_known && (before.own_known || figures.is_known(after.mark));
+  if (by_device == 0 && (!comparable || figures.has_unsettled())) {
+    // No other process gave back at that moment what the call took, to the byte.
+    if (after.own_known) note_settled(process, device, figures.settle(figure_of(after), 0));
+    return {0, true, true};
+  }
   if (!comparable || (figures.has_unsettled() && !alone)) {
-    figures.add_unsettled(kind, together.calls, alone, by_device);
+    figures.add_unsettled(measurement.what, together.calls, alone, by_device);
     if (!alone) __atomic_fetch_add(&not_attributed_[device], together.calls, __ATOMIC_RELAXED);
     if (after.own_known) note_settled(process, device, figures.settle(figure_of(after), 0));
     return {by_device, alone, true};  // OwnFigures keeps in mind that no figure proves it
@@ -291,17 +297,16 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
       account.problem = format::GpuProblem::kNoTime;
       result->mark = mark(process, before, device);
       std::uint64_t state = 0;
-      if (i < kMostQuestions && wants_figure(device, at, result->mark, &state))
-        ask(process, device, whom, state, &account);
+      result->used = reading.total_bytes - reading.free_bytes - of_graphs_before;
+      result->live = sum + static_cast<std::uint64_t>(before.held_back - graph_live + charged);
+      if (i < kMostQuestions && wants_figure(device, at, *result, &state)) ask(process, device, whom, state, &account);
       if (apart && !read_graph_reserved(device, &of_graphs)) break;
       const OtherThreads after = look_at_other_threads(device);
-      result->live = sum + static_cast<std::uint64_t>(before.held_back - graph_live + charged);
       done = !before.busy && !after.busy && after.held_back == before.held_back && live_sum(process, device) == sum &&
              graphs.changes() == graph_changes && of_graphs == of_graphs_before;
     }
   }
   spent_ns_[static_cast<int>(measurement.budget)].fetch_add(now_ns(process) - start, std::memory_order_relaxed);
-  result->used = reading.total_bytes - reading.free_bytes - of_graphs;
   result->own_known = account.problem == format::GpuProblem::kNone && account.own_bytes >= of_graphs;
   result->own = account.own_bytes - of_graphs;
   return done;
@@ -322,17 +327,19 @@ std::uint64_t Meter::mark(Process& process, const OtherThreads& others, std::uin
 
 // Whether to ask, because a question takes as long as the shorter ones of the measured calls. `*state`:
 // GpuQuestions::ask().
-bool Meter::wants_figure(std::uint8_t device, At at, std::uint64_t mark, std::uint64_t* state) {
+bool Meter::wants_figure(std::uint8_t device, At at, const Reading& reading, std::uint64_t* state) {
   Together& together = together_[device];
   SpinGuard guard(together.lock);
   // That of the end of a call is the one of the next one's begin, which close() makes.
   const std::uint32_t changes = together.changes + (at == At::kEnd ? 1 : 0);
-  *state = quick_hash(mark + device) ^ (std::uint64_t{changes} + 1);
+  *state = quick_hash(reading.mark + device) ^ (std::uint64_t{changes} + 1);
   switch (at) {
     case At::kBegin:
-      return together.open == 0 && (!together.figures.is_known(mark) || together.figures.has_unsettled());
+      return together.open == 0 && (!together.figures.is_known(reading.mark) || together.figures.has_unsettled());
     case At::kEnd:
-      return together.open <= 1;
+      // between() needs none where free memory is as before the call.
+      return together.open <= 1 && (together.figures.has_unsettled() ||
+                                    reading.used - reading.live != together.before.used - together.before.live);
     case At::kFirstContext:
     case At::kProcessEnd:
       break;
@@ -375,7 +382,7 @@ void Meter::open(Process& process, Measurement* measurement, CUcontext context) 
 void Meter::note_unmeasured(std::uint8_t device, DriverMemory what) {
   __atomic_fetch_add(&unmeasured_[device], 1, __ATOMIC_RELAXED);
   SpinGuard guard(together_[device].lock);
-  together_[device].figures.add_unsettled(bit_of(what), 0, false, 0);
+  together_[device].figures.add_unread(bit_of(what));
 }
 
 Meter::Growth Meter::close(Process& process, const Measurement& measurement, CUcontext context) {
@@ -398,7 +405,7 @@ Meter::Growth Meter::close(Process& process, const Measurement& measurement, CUc
     const Growth growth = measured ? between(process, measurement, reading) : kNotKnown;
     if (!measured) {
       __atomic_fetch_add(&unmeasured_[measurement.device], calls, __ATOMIC_RELAXED);
-      together.figures.add_unsettled(together.kinds, 0, false, 0);
+      together.figures.add_unread(together.kinds);
     }
     if (calls == 1) return growth;
     in_common_[measurement.device] += calls;
@@ -497,7 +504,7 @@ void Meter::finish_context(Process& process, const Measurement& measurement, CUc
     if (reading.own_known) {
       together.figures.settle(figure_of(reading), growth.bytes);
     } else {
-      together.figures.add_unsettled(bit_of(DriverMemory::kContexts), 1, true, growth.bytes);
+      together.figures.add_unsettled(DriverMemory::kContexts, 1, true, growth.bytes);
       together.unsettled_context = made;
       together.context_bytes = growth.bytes;
     }

@@ -119,7 +119,7 @@ class Meter {
            format::GpuAccount* account);
   static OtherThreads look_at_other_threads(std::uint8_t device);
   std::uint64_t mark(Process& process, const OtherThreads& others, std::uint8_t device);
-  bool wants_figure(std::uint8_t device, At at, std::uint64_t mark, std::uint64_t* state);
+  bool wants_figure(std::uint8_t device, At at, const Reading& reading, std::uint64_t* state);
   static OwnFigures::Figure figure_of(const Reading& reading);
   void note_settled(Process& process, std::uint8_t device, const OwnFigures::Settled& settled);
   void note_unmeasured(std::uint8_t device, format::DriverMemory what);

@@ -1,6 +1,6 @@
 // What NVML's figures of this process tell about the calls between two of them. An answer may come too late, beside a
 // neighbour that keeps the driver busy above all: the next figure then has the memory of each call since the last one,
-// and what they took is known if they were of one kind.
+// and what they took is known if they were of one kind, or if the readings of free memory agree with it.
 //
 // Measured calls are not all that changes the process's bytes: an allocation takes whole blocks of the driver, and a
 // pool keeps memory. So each figure has a mark, which those change, and only figures with the same mark are compared.
@@ -23,12 +23,11 @@ class OwnFigures {
 
   // The calls without a figure, once there is one.
   struct Settled {
-    bool known;                 // `bytes` is theirs
-    bool doubtful;              // they were given bytes, which no figure confirmed
-    format::DriverMemory what;  // of known ones
-    std::uint16_t kinds;        // of doubtful ones: a bit for each DriverMemory
-    std::int64_t bytes;         // beyond those that they were given
-    std::uint32_t not_given;    // calls that were given none
+    bool known;                                      // `bytes` are theirs
+    bool doubtful;                                   // they were given bytes, which no figure confirmed
+    std::uint16_t kinds;                             // of doubtful ones: a bit for each DriverMemory
+    std::uint32_t not_given;                         // calls that were given none
+    std::int64_t bytes[format::kDriverMemoryKinds];  // by DriverMemory, beyond those that they were given
   };
 
   // The process has no context on the device, and no bytes there.
@@ -46,15 +45,23 @@ class OwnFigures {
   // How much the process grew since the last figure, beyond what calls were given. Call if is_known().
   std::int64_t growth_until(const Figure& figure) const { return figure.bytes - bytes_ - given_; }
 
-  // Calls of these kinds have ended without a figure, and were given bytes by cuMemGetInfo, or none.
-  void add_unsettled(std::uint16_t kinds, std::uint32_t calls, bool given, std::int64_t bytes) {
-    kinds_ |= kinds;
+  // Calls of one kind have ended without a figure. `bytes`: by cuMemGetInfo, and `given` to them, or not.
+  void add_unsettled(format::DriverMemory what, std::uint32_t calls, bool given, std::int64_t bytes) {
+    const auto kind = static_cast<std::uint16_t>(1U << static_cast<unsigned>(what));
+    kinds_ |= kind;
     if (given) {
       given_ += bytes;
-      given_kinds_ |= kinds;
+      given_kinds_ |= kind;
     } else {
       not_given_ += calls;
+      seen_[static_cast<std::size_t>(what)] += bytes;
     }
+  }
+
+  // Calls of these kinds have ended without any reading.
+  void add_unread(std::uint16_t kinds) {
+    kinds_ |= kinds;
+    unread_ = true;
   }
 
   // Bytes of those calls that count as of other kinds.
@@ -67,18 +74,12 @@ class OwnFigures {
   // A figure while no measured call is under way. `last_call`: bytes of a call that ended just now, which the figure
   // has, too.
   Settled settle(const Figure& figure, std::int64_t last_call) {
-    constexpr std::int64_t kLowest = -(4 << 20);
     Settled settled = {};
     if (has_unsettled()) {
-      const std::int64_t bytes = is_known(figure.mark) ? growth_until(figure) - last_call : 0;
-      const bool agrees = is_known(figure.mark) && bytes == 0;
       settled.not_given = not_given_;
       settled.kinds = given_kinds_;
-      // Nothing but the end of something makes the process smaller, and that is no call of this kind.
-      settled.known = is_known(figure.mark) && (agrees || ((kinds_ & (kinds_ - 1)) == 0 && given_ + bytes >= kLowest));
+      if (is_known(figure.mark)) share(growth_until(figure) - last_call, &settled);
       settled.doubtful = !settled.known && given_kinds_ != 0;
-      settled.what = static_cast<format::DriverMemory>(__builtin_ctz(kinds_));
-      settled.bytes = bytes;
     }
     *this = {};
     known_ = true;
@@ -98,12 +99,36 @@ class OwnFigures {
   }
 
  private:
+  // Which calls the process's growth belongs to. Those of one kind have it all. Those of several have what cuMemGetInfo
+  // showed, if that adds up to the growth: then no other process disturbed a reading.
+  void share(std::int64_t growth, Settled* settled) const {
+    // Nothing but the end of something makes the process smaller, and that is no call of these kinds.
+    constexpr std::int64_t kLowest = -(4 << 20);
+    settled->known = growth == 0;
+    if (settled->known) return;
+    if ((kinds_ & (kinds_ - 1)) == 0) {
+      settled->known = given_ + growth >= kLowest;
+      settled->bytes[__builtin_ctz(kinds_)] = growth;
+      return;
+    }
+    bool possible = !unread_;
+    for (const std::int64_t bytes : seen_) {
+      possible = possible && bytes >= kLowest;
+      growth -= bytes;
+    }
+    settled->known = possible && growth == 0;
+    if (!settled->known) return;
+    for (std::size_t kind = 0; kind < format::kDriverMemoryKinds; ++kind) settled->bytes[kind] = seen_[kind];
+  }
+
   bool known_;
+  bool unread_;                // a call since the last figure has no reading
   std::uint16_t kinds_;        // of the calls since the last figure
   std::uint16_t given_kinds_;  // of those that were given bytes
   std::uint32_t not_given_;
-  std::int64_t bytes_;  // of the last figure
-  std::int64_t given_;  // since then
+  std::int64_t bytes_;                             // of the last figure
+  std::int64_t given_;                             // since then
+  std::int64_t seen_[format::kDriverMemoryKinds];  // by cuMemGetInfo since then, and not given
   std::uint64_t mark_;
 };
 

@@ -49,7 +49,7 @@ struct ThreadSums {
   // Device memory that this thread made and ended, not yet added to the device's sum.
   std::int64_t live_delta;
   std::uint64_t window;   // they are added as soon as `live_delta` is outside of [-4 MiB, window - 4 MiB]
-  std::uint64_t changes;  // of device memory so far
+  std::uint64_t changes;  // of device memory so far, without those of changes_alike()
   std::uint64_t made;     // records that name this thread as their maker ...
   std::uint64_t ended;    // ... and those of them that it ended itself
   std::uint8_t live_device;

@@ -365,6 +365,17 @@ void load_beside_graph_memory() {
   other.join();
 }
 
+// Segments in whole blocks, streams, code, and hundreds of kernels, most of which take nothing.
+void start_as_framework() {
+  for (int turn = 0; turn < 20; ++turn) {
+    allocate(std::size_t{2} << 20);
+    cudaStream_t stream = nullptr;
+    CHECKED(cudaStreamCreate(&stream));
+    load_code();
+    look_up(30, false);
+  }
+}
+
 void load_while_capturing() {
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
@@ -412,6 +423,8 @@ int main(int count, char** words) {
     instantiate(200);  // in the memory of the one that was destroyed
   } else if (mode == "some streams") {
     make_streams();
+  } else if (mode == "framework") {
+    start_as_framework();
   } else if (mode == "streams") {
     count_readings();
     for (int i = 0; i < 20000; ++i) use_stream();
