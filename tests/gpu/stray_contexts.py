@@ -113,7 +113,7 @@ def check_stray(way, job):
     try:
         contexts, text = job.result()
         stray = [context for context in contexts if context["stray"]]
-        line = next((line for line in text.splitlines() if "STRAY CONTEXT" in line), "")
+        line = next((line for line in text.splitlines() if "STRAY CONTEXT:" in line), "")
         good = (len(stray) == 1 and stray[0]["device"] == 0 and stray[0]["stray_kind"] == kind
                 and "rank 1 has a context on GPU 0" in line and f"train.py:{place}" in line
                 and all(context["bytes"] is None or context["bytes"] < MOST_BYTES for context in stray))
