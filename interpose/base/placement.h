@@ -17,7 +17,8 @@
 // the page that the loader writes in any case: the first touch of another page costs a process 1 to 2 us.
 #define CULPRIT_AT_LOAD __attribute__((section(".data.at_load")))
 
-// A function that loading the library calls in every process: all of them lie together, for the same reason.
+// A function that every process calls, at load or at its end: all of them lie together, for the same reason. (GCC
+// ignores the attribute for templates, thus for the lambdas that they are made of.)
 #define CULPRIT_LOADING __attribute__((section(".text.startup")))
 
 // Conditions that are nearly always true, or nearly never, with an explicit probability: with __builtin_expect()'s 90%,

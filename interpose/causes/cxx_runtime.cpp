@@ -41,20 +41,21 @@ void* const kHooks[] = {reinterpret_cast<void*>(&__cxa_throw), reinterpret_cast<
 std::atomic<void*> of_program[kFunctions];
 CULPRIT_AT_LOAD std::atomic<bool> prepared;
 
-void find_functions_of_program() {
-  bool past_us = false;
-  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
-    const bool ours = is_own_module(module);
-    past_us = past_us || ours;
-    // Only modules after us: one before us forwards to us, as a sanitizer's runtime does.
-    if (ours || !past_us || is_libc(info, module)) return false;
-    for (int i = 0; i < kFunctions; ++i) {
-      if (of_program[i].load(std::memory_order_relaxed) != nullptr) continue;
-      std::uint64_t address = find_symbol(module, kNames[i]);
-      if (address != 0) of_program[i].store(reinterpret_cast<void*>(address), std::memory_order_relaxed);
-    }
-    return false;
-  });
+// No lambda: as part of a template it would lie apart from the code of loading.
+CULPRIT_LOADING int find_functions(struct dl_phdr_info* info, std::size_t, void* past_us) {
+  ElfModule module;
+  if (!describe_module(*info, &module)) return 0;
+  const bool ours = is_own_module(module);
+  bool& past = *static_cast<bool*>(past_us);
+  past = past || ours;
+  // Only modules after us: one before us forwards to us, as a sanitizer's runtime does.
+  if (ours || !past || is_libc(*info, module)) return 0;
+  for (int i = 0; i < kFunctions; ++i) {
+    if (of_program[i].load(std::memory_order_relaxed) != nullptr) continue;
+    std::uint64_t address = find_symbol(module, kNames[i]);
+    if (address != 0) of_program[i].store(reinterpret_cast<void*>(address), std::memory_order_relaxed);
+  }
+  return 0;
 }
 
 // Finds the definition in a module's DT_NEEDED libraries, their DT_NEEDED libraries, and so on, in load order, which is
@@ -155,7 +156,8 @@ CallSiteCache known;
 CULPRIT_LOADING void prepare_cxx_runtime() {
   if (prepared.load(std::memory_order_acquire)) return;
   // After an attach it is unknown which modules were loaded with the program.
-  if (!loaded_late()) find_functions_of_program();
+  bool past_us = false;
+  if (!loaded_late()) visit_modules(find_functions, &past_us);
   prepared.store(true, std::memory_order_release);
 }
 

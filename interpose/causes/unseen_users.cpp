@@ -8,6 +8,7 @@
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/machine.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/placement.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/driver/loaded_drivers.h"
@@ -300,7 +301,7 @@ void note_unseen_users(Process& process) {
   unmap_private(found, sizeof(Found));
 }
 
-bool may_have_unseen_users() {
+CULPRIT_LOADING bool may_have_unseen_users() {
   return cuda_is_loaded() || any_other_namespace([](const struct link_map*) { return true; });
 }
 

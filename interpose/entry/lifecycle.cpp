@@ -104,7 +104,7 @@ void read_devices_at_exit(Process& process) {
 
 // The process ends in a signal handler that interrupted this thread inside the tracker, perhaps while it held a lock
 // that the summary needs. The dump is complete up to the interrupted call.
-bool interrupted_tracker() { return is_in_hook() && thread_state.in_tracker; }
+bool interrupted_tracker() { return thread_state.outermost_hook != nullptr && is_in_hook() && thread_state.in_tracker; }
 
 void begin_exit(int, void*) {
   // Check first: in a fork child that never called CUDA, constructing Recording would begin a dump.
@@ -127,7 +127,7 @@ void begin_exit(int, void*) {
 
 // If the driver was called but no hook ever was, creates a dump that says so. Not in a fork child, where another thread
 // of the parent may have held the loader's lock.
-void note_unseen_process() {
+CULPRIT_LOADING void note_unseen_process() {
   if (loaded_late() || process_if_recording() != nullptr || static_cast<int>(getpid()) != loaded_pid) return;
   if (!may_have_unseen_users()) return;
   on_own_stack([] {
@@ -151,7 +151,7 @@ void finish_here(Process& process, int status, bool interrupted) {
 }
 
 // Marks the dump as exited and prints the summary, once, however the process ends.
-void finish(int status) {
+CULPRIT_LOADING void finish(int status) {
   Process* process = process_if_recording();
   // A vfork child shares our memory but not our pid.
   if (process == nullptr || process->pid != static_cast<int>(getpid())) return;
@@ -167,7 +167,7 @@ void finish(int status) {
   });
 }
 
-void at_the_very_end(int status, void*) {
+CULPRIT_LOADING void at_the_very_end(int status, void*) {
   if (!interrupted_tracker()) note_unseen_process();
   finish(status);
 }
@@ -191,7 +191,7 @@ CULPRIT_AT_LOAD bool constructing = false;
 
 // The list of the rooms above those of the recorder. The fields are stored one by one: a repeated
 // preparation must not clear what another thread already calls.
-void fill_rooms_above() {
+CULPRIT_LOADING void fill_rooms_above() {
   rooms_above.state_bytes = sizeof(EventsState);
   rooms_above.wants_recording = recording_wanted;
   rooms_above.start = start_recording;

@@ -165,9 +165,10 @@ class ModulesAtStart {
   }
   std::uint32_t count_;
   bool has_undescribed_;
-  ElfModule modules_[kMost];
+  static ElfModule modules_[kMost];  // apart: it is large
 };
-ModulesAtStart modules_at_load;
+ElfModule ModulesAtStart::modules_[kMost];
+CULPRIT_AT_LOAD ModulesAtStart modules_at_load;
 
 // The value of a weak reference to one of our exports that stands in for another module's, 0 = any other symbol.
 std::uint64_t weak_value(const ElfW(Sym) & symbol, const char* name, std::uint32_t* hash) {

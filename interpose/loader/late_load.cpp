@@ -12,12 +12,12 @@ namespace culprit {
 namespace {
 
 enum class Load : std::uint8_t { kNotKnown, kAtStart, kLate };
-std::atomic<Load> load;
+CULPRIT_AT_LOAD std::atomic<Load> load;
 
 // libc's modules, kept: they are never unloaded.
 constexpr int kMostParts = 4;
-ElfModule libc_parts[kMostParts];
-std::atomic<int> libc_part_count;
+CULPRIT_AT_LOAD ElfModule libc_parts[kMostParts];
+CULPRIT_AT_LOAD std::atomic<int> libc_part_count;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ std::uint64_t ask_libc_for_auxiliary(std::uint64_t type) {
 }  // namespace
 
 // Modules are listed in load order. Modules loaded at the program's start come before libc, which they need.
-bool loaded_late() {
+CULPRIT_LOADING bool loaded_late() {
   const Load known = load.load(std::memory_order_relaxed);
   if (CULPRIT_LIKELY(known != Load::kNotKnown)) return known == Load::kLate;
   auxiliary_of_libc.store(ask_libc_for_auxiliary, std::memory_order_relaxed);
@@ -62,7 +62,7 @@ bool loaded_late() {
 
 namespace {
 
-int find_libc() {
+CULPRIT_LOADING int find_libc() {
   int count = libc_part_count.load(std::memory_order_acquire);
   if (count != 0) return count;
   // Concurrent searches store equal values.
@@ -84,7 +84,7 @@ bool in_libc(std::uint64_t address) {
   return false;
 }
 
-std::uint64_t libc_function(const char* name) {
+CULPRIT_LOADING std::uint64_t libc_function(const char* name) {
   const int count = find_libc();
   for (int i = 0; i < count; ++i) {
     std::uint64_t address = find_symbol(libc_parts[i], name);

@@ -38,11 +38,11 @@ struct Loader {
   const ElfW(Phdr) * program_headers;
   int program_header_count;
 };
-Loader loader;
-std::atomic<int> loader_known;
-std::atomic<int> walks;
-std::atomic<int> unloadings;
-std::atomic<int> keepers;                                       // objects of KeepsModules
+CULPRIT_AT_LOAD Loader loader;
+CULPRIT_AT_LOAD std::atomic<int> loader_known;
+CULPRIT_AT_LOAD std::atomic<int> walks;
+CULPRIT_AT_LOAD std::atomic<int> unloadings;
+CULPRIT_AT_LOAD std::atomic<int> keepers;                       // objects of KeepsModules
 CULPRIT_AT_LOAD std::atomic<const LockOfWalks*> lock_of_walks;  // nullptr = every unloading is seen
 std::atomic<std::uint32_t> unloadings_begun;
 std::atomic<std::uint32_t> waited_in_vain;  // unloadings_begun when a walk gave up waiting; such a wait is not repeated
@@ -242,7 +242,7 @@ class Walking {
 };
 
 // _dl_find_object(), which glibc has from 2.35 on; nullptr if there is none.
-FindObject look_for_find_object(const struct link_map* node) {
+CULPRIT_LOADING FindObject look_for_find_object(const struct link_map* node) {
   for (int i = 0; node != nullptr && i < kMostModules; ++i, node = node->l_next) {
     struct dl_phdr_info info;
     ElfModule module;
@@ -253,7 +253,7 @@ FindObject look_for_find_object(const struct link_map* node) {
 }
 
 // Finds the loader's data once. Concurrent searches store equal values.
-bool know_loader() {
+CULPRIT_LOADING bool know_loader() {
   if (loader_known.load(std::memory_order_acquire) != 0) return loader.debug != nullptr;
   struct r_debug* debug = &_r_debug;
   if (debug != nullptr && debug->r_map != nullptr) loader.find_object = look_for_find_object(debug->r_map);

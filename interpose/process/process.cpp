@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "interpose/base/placement.h"
 #include "interpose/loader/late_load.h"
 #include "interpose/process/attach_state.h"
 #include "interpose/process/rooms_above.h"
@@ -20,7 +21,7 @@ Process* quick_process = nullptr;
 
 namespace {
 
-std::atomic<Process*> the_process;
+CULPRIT_AT_LOAD std::atomic<Process*> the_process;
 bool wiped_on_fork = false;
 std::atomic<bool> without_memory;  // there was no room for the recorder's first structures; inherited by fork children
 
@@ -55,7 +56,7 @@ void give_up_without_memory() {
 
 Process* known_process() { return the_process.load(std::memory_order_acquire); }
 
-Process* process_if_recording() {
+CULPRIT_LOADING Process* process_if_recording() {
   Process* process = the_process.load(std::memory_order_acquire);
   if (process == nullptr || process->phase.load(std::memory_order_acquire) != Phase::kRecording) return nullptr;
   if (!wiped_on_fork && process->pid != static_cast<int>(getpid())) return nullptr;

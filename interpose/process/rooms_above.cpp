@@ -2,6 +2,6 @@
 
 namespace culprit {
 
-RoomsAbove rooms_above;
+CULPRIT_AT_LOAD RoomsAbove rooms_above;
 
 }  // namespace culprit

@@ -121,7 +121,7 @@ CULPRIT_LOADING void keep_variables(char* const* entries) {
   });
 }
 
-const char* value_at_load(const char* name) { return find_at_load(name); }
+CULPRIT_LOADING const char* value_at_load(const char* name) { return find_at_load(name); }
 
 Variables::Variables(const char* pattern) {
   int error = 0;

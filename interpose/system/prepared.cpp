@@ -17,7 +17,7 @@ constexpr std::uint32_t kPollUs = 100;
 CULPRIT_AT_LOAD Once preparation;
 
 // False: the work is done, or this thread is called in the middle of it, or another thread takes too long.
-bool Once::begin() {
+CULPRIT_LOADING bool Once::begin() {
   const auto process = static_cast<std::uint64_t>(system_call(SYS_getpid)) << 32;
   const std::uint64_t self = process | static_cast<std::uint32_t>(system_call(SYS_gettid));
   std::uint64_t present = 0;
@@ -32,7 +32,7 @@ bool Once::begin() {
   return false;
 }
 
-void Once::run(void (*work)(void*), void* argument) {
+CULPRIT_LOADING void Once::run(void (*work)(void*), void* argument) {
   const std::uint64_t mask = os.block_signals();
   if (begin()) {
     work(argument);

@@ -28,7 +28,7 @@ class Once {
 
  private:
   static constexpr std::uint64_t kDone = ~std::uint64_t{0};
-  CULPRIT_COLD void run(void (*work)(void*), void* argument);
+  void run(void (*work)(void*), void* argument);
   bool begin();
 
   std::atomic<std::uint64_t> state_;  // 0, kDone, or the pid and number of the thread that does the work

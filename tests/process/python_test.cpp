@@ -199,7 +199,8 @@ TEST_CASE("the text report begins with the Python lines", "[python]") {
 TEST_CASE("code that is made and dropped for ever has a small dump, and leaks keep their Python lines", "[python]") {
   RunOptions options;
   options.timeout_seconds = 600;
-  const Run run = run_python(interpreters().front(), {"python_endless.py", on_gpu() ? "12000" : "40000", "20"}, options);
+  const Run run =
+      run_python(interpreters().front(), {"python_endless.py", on_gpu() ? "12000" : "40000", "20"}, options);
   REQUIRE(run.exit_code == 0);
   std::istringstream sizes(run.out);
   std::uint64_t half = 0;
