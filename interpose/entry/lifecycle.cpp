@@ -278,9 +278,9 @@ CULPRIT_EXPORT __attribute__((noreturn)) void quick_exit(int status) noexcept {
 CULPRIT_EXPORT int dlclose(void* handle) {
   const culprit::CloseFunction close_library = culprit::next_dlclose();
   if (close_library == nullptr) return -1;
-  culprit::begin_unloading();
+  culprit::begin_unloading(handle);
   int result = close_library(handle);
-  culprit::end_unloading();
+  culprit::end_unloading(handle);
   culprit::note_module_closed();
   culprit::look_for_closed_drivers();
   return result;

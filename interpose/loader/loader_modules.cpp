@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -40,23 +41,36 @@ struct Loader {
 };
 CULPRIT_AT_LOAD Loader loader;
 CULPRIT_AT_LOAD std::atomic<int> loader_known;
+CULPRIT_AT_LOAD std::atomic<int> counting_pid;  // of the process whose threads the counts are of
 CULPRIT_AT_LOAD std::atomic<int> walks;
 CULPRIT_AT_LOAD std::atomic<int> unloadings;
 CULPRIT_AT_LOAD std::atomic<int> keepers;                       // objects of KeepsModules
 CULPRIT_AT_LOAD std::atomic<const LockOfWalks*> lock_of_walks;  // nullptr = every unloading is seen
 std::atomic<std::uint32_t> unloadings_begun;
 std::atomic<std::uint32_t> waited_in_vain;  // unloadings_begun when a walk gave up waiting; such a wait is not repeated
-// A destructor of the library that this thread closes may call CUDA.
-__thread int own_unloadings __attribute__((tls_model("initial-exec")));
+// The handles that threads are closing, nullptr = free; with more threads some are left out.
+std::atomic<const void*> closing[8];
 
-// Waits until no other thread closes a library, 10 ms at most: a dlclose() may wait for this thread. The caller is
+// The calling thread's part of these counts: it does not wait for itself. A destructor of the library that it closes
+// may call CUDA.
+struct OwnCounts {
+  int walks, unloadings, keepers;
+};
+__thread OwnCounts own __attribute__((tls_model("initial-exec")));
+
+constexpr std::uint32_t kPollUs = 100;
+constexpr int kPollsOfWalk = 1000;    // for unloadings
+constexpr int kPollsOfClose = 20000;  // for walks and keepers
+constexpr int kPollsInChild = 100;    // at its first close
+
+// Waits until no other thread closes a library, 100 ms at most: a dlclose() may wait for this thread. The caller is
 // counted in `walks` or `keepers`, so that no other dlclose() begins. Returns false when one still goes on.
 bool wait_for_unloadings() {
-  for (int i = 0; i < 100; ++i) {
-    if (unloadings.load() <= own_unloadings) return true;
+  for (int i = 0; i < kPollsOfWalk; ++i) {
+    if (unloadings.load() <= own.unloadings) return true;
     const std::uint32_t begun = unloadings_begun.load();
     if (waited_in_vain.load() == begun) return false;
-    sleep_microseconds(100);
+    sleep_microseconds(kPollUs);
   }
   waited_in_vain.store(unloadings_begun.load());
   return false;
@@ -205,6 +219,14 @@ class WalkLock {
   bool done_ = true;
 };
 
+// Its memory may go away in the middle of a visit, whose reads are plain.
+bool is_being_closed(const struct link_map* node) {
+  for (const std::atomic<const void*>& handle : closing) {
+    if (handle.load() == node) return true;  // glibc's handles are the nodes
+  }
+  return false;
+}
+
 CULPRIT_LOADING int walk_list(const struct link_map* first, const Walk& walk) {
   const WalkLock lock;
   const bool plainly = lock.done() && wait_for_unloadings();
@@ -217,7 +239,7 @@ CULPRIT_LOADING int walk_list(const struct link_map* first, const Walk& walk) {
     struct dl_phdr_info module;
     if (!read_node(first, plainly, &map)) break;
     if (i > 0 && map.l_prev != before) break;  // this node was removed from the list meanwhile
-    if (describe(map, first, copies.get(), &module)) {
+    if ((plainly || !is_being_closed(first)) && describe(map, first, copies.get(), &module)) {
       module.dlpi_name = read_name(map.l_name, walk.keeps_name ? nullptr : copies.get());
       result = walk.visit(&module, sizeof(module), walk.data);
     }
@@ -235,8 +257,14 @@ void leave(std::atomic<int>* count) {
 
 class Walking {
  public:
-  Walking() { walks.fetch_add(1); }
-  ~Walking() { leave(&walks); }
+  Walking() {
+    ++own.walks;
+    walks.fetch_add(1);
+  }
+  ~Walking() {
+    leave(&walks);
+    --own.walks;
+  }
   Walking(const Walking&) = delete;
   Walking& operator=(const Walking&) = delete;
 };
@@ -267,6 +295,7 @@ CULPRIT_LOADING bool know_loader() {
     if (debug == nullptr || debug->r_map == nullptr) return false;
   }
   loader.debug = debug;
+  counting_pid.store(getpid());
   loader_known.store(1, std::memory_order_release);
   return true;
 }
@@ -363,13 +392,22 @@ bool modules_were_added(ModuleListEnd* end) {
 
 namespace {
 
-void wait_until_left(std::atomic<int>* count, int most) {
-  for (int i = 0; count->load() != 0; ++i) {
-    if (i == most) {
-      count->store(0);  // left by a thread that no longer exists: of a fork parent, or ended during a walk
+// Waits until other threads have left `count`, for `*polls` at most. Then it forgets them: they ended in the middle, or
+// are those of a fork parent.
+void wait_until_left(std::atomic<int>* count, int of_this_thread, int* polls) {
+  while (count->load() > of_this_thread) {
+    if (--*polls <= 0) {
+      count->store(of_this_thread);
       break;
     }
-    sleep_microseconds(100);
+    sleep_microseconds(kPollUs);
+  }
+}
+
+void note_closing(const void* from, const void* to) {
+  for (std::atomic<const void*>& handle : closing) {
+    const void* expected = from;
+    if (handle.compare_exchange_strong(expected, to)) break;
   }
 }
 
@@ -377,32 +415,42 @@ void wait_until_left(std::atomic<int>* count, int most) {
 
 void set_lock_of_walks(const LockOfWalks* lock) { lock_of_walks.store(lock); }
 
-void begin_unloading() {
-  for (int i = 0; i < 4; ++i) {
-    wait_until_left(&walks, 100);
-    wait_until_left(&keepers, 5000);
+void begin_unloading(const void* handle) {
+  const int pid = getpid();
+  int polls = counting_pid.exchange(pid) == pid ? kPollsOfClose : kPollsInChild;
+  while (true) {
+    wait_until_left(&walks, own.walks, &polls);
+    wait_until_left(&keepers, own.keepers, &polls);
     unloadings.fetch_add(1);
-    if ((walks.load() == 0 && keepers.load() == 0) || i == 3) break;
+    if ((walks.load() <= own.walks && keepers.load() <= own.keepers) || --polls <= 0) break;
     unloadings.fetch_sub(1);  // a walk began meanwhile
   }
-  ++own_unloadings;
+  ++own.unloadings;
+  note_closing(nullptr, handle);
   unloadings_begun.fetch_add(1);
 }
 
-void end_unloading() {
-  --own_unloadings;
+void end_unloading(const void* handle) {
+  note_closing(handle, nullptr);
+  --own.unloadings;
   unloadings.fetch_sub(1);
 }
 
 KeepsModules::KeepsModules(bool wanted) {
   if (!wanted) return;
+  ++own.keepers;
   keepers.fetch_add(1);
   done_ = wait_for_unloadings();
-  if (!done_) leave(&keepers);
+  if (!done_) go();
 }
 
 KeepsModules::~KeepsModules() {
-  if (done_) leave(&keepers);
+  if (done_) go();
+}
+
+void KeepsModules::go() {
+  leave(&keepers);
+  --own.keepers;
 }
 
 }  // namespace culprit

@@ -117,14 +117,16 @@ struct LockOfWalks {
 void set_lock_of_walks(const LockOfWalks* lock);
 
 // Call around the real dlclose(). begin_unloading() waits for walks to end, and for each KeepsModules; a walk waits for
-// the unloadings of other threads. Neither waits for ever: after 10 ms a walk reads the list by system calls, which
-// fail where a plain read would crash.
-void begin_unloading();
-void end_unloading();
+// the unloadings of other threads. Neither waits for ever. After 0.1 s a walk reads the list by system calls, which
+// fail where a plain read would crash, and leaves out the library of `handle`: a destructor in it may wait for this
+// thread. After 2 s a dlclose() goes on: a thread may have left a walk by a jump. On a busy machine a thread that reads
+// a library loses its processor for longer than the 10 ms that either waited before.
+void begin_unloading(const void* handle);
+void end_unloading(const void* handle);
 
-// While it exists, a dlclose() that begins waits, half a second at most: for reading a library, or for a few calls of
-// it, that the program may close. Only on the tracker's own stack, where no handler can delay it. Not done: libraries
-// were being closed for 10 ms.
+// While it exists, a dlclose() that begins waits, 2 s at most: for reading a library, or for a few calls of it, that
+// the program may close. Only on the tracker's own stack, where no handler can delay it. Not done: libraries were being
+// closed for 0.1 s.
 class KeepsModules {
  public:
   explicit KeepsModules(bool wanted = true);
@@ -134,6 +136,8 @@ class KeepsModules {
   bool done() const { return done_; }
 
  private:
+  void go();
+
   bool done_ = false;
 };
 
