@@ -74,7 +74,7 @@ const char* problem_words(format::GpuProblem problem) {
       return "the process cannot reach culprit run: it is on another node, in another container or root directory, or "
              "of another user";
     case format::GpuProblem::kLate:
-      return "NVML's answer did not come within a millisecond";
+      return "NVML's answer came too late";
     case format::GpuProblem::kNoTime:
       return "questions to NVML had taken a hundredth of the time";
     case format::GpuProblem::kInCapture:
