@@ -232,7 +232,7 @@ run_beside() {
 }
 # These compare times, list the processes on the GPU, read the memory in use by all of them, or fill it: nothing else
 # may run meanwhile.
-alone=(launch_ratio attach_server doctor_ghost balance shared_balance graph_executables stray_contexts sharing gpu_users
+alone=(attach_server doctor_ghost balance shared_balance graph_executables stray_contexts sharing gpu_users
   out_of_memory sanitizer_compare)
 run_checks() { for check in "$@"; do run_check "$check"; rows_of "$check"; done; }
 processors=$(nproc)
