@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMostCalls = 8;
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_audit_difference(const Report& report, std::vector<Finding>* list) {
   const std::string text = audit_gap(report);
   if (text.empty()) return;
   Finding& finding = add_finding(FindingKind::kAuditDifference, text, list);
@@ -25,6 +25,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kAuditDifferenceFinding = collect;
+const CollectFindings kAuditDifferenceFinding = collect_audit_difference;
 
 }  // namespace culprit::report

@@ -4,12 +4,12 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_failed_allocation(const Report& report, std::vector<Finding>* list) {
   collect_failed(report, true, FindingKind::kFailedAllocation, list);
 }
 
 }  // namespace
 
-const CollectFindings kFailedAllocationFinding = collect;
+const CollectFindings kFailedAllocationFinding = collect_failed_allocation;
 
 }  // namespace culprit::report

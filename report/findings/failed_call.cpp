@@ -4,12 +4,12 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_failed_call(const Report& report, std::vector<Finding>* list) {
   collect_failed(report, false, FindingKind::kFailedCall, list);
 }
 
 }  // namespace
 
-const CollectFindings kFailedCallFinding = collect;
+const CollectFindings kFailedCallFinding = collect_failed_call;
 
 }  // namespace culprit::report

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostStacks = 3;
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_freed_at_end(const Report& report, std::vector<Finding>* list) {
   for (const Picture& picture : report.freed_at_end) {
     Finding& finding =
         add_finding(FindingKind::kFreedAtEnd,
@@ -30,6 +30,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kFreedAtEndFinding = collect;
+const CollectFindings kFreedAtEndFinding = collect_freed_at_end;
 
 }  // namespace culprit::report

@@ -23,7 +23,7 @@ std::uint64_t bytes_of(const ExecutableLine& line) {
 }
 
 // "40 kept, made at serve.cpp:31 (39 of 40 instantiations made the driver grow, 546 MiB)".
-std::string text_of(const Report& report, const ExecutableLine& line) {
+std::string line_text(const Report& report, const ExecutableLine& line) {
   std::string text = line.live >= line.most_live ? std::to_string(line.live) + " kept"
                                                  : "up to " + std::to_string(line.most_live) + " kept at once";
   const std::string maker = maker_of(*line.stack);
@@ -34,11 +34,11 @@ std::string text_of(const Report& report, const ExecutableLine& line) {
          format_bytes(bytes_of(line)) + ")";
 }
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_growing_executables(const Report& report, std::vector<Finding>* list) {
   for (const ExecutableLine& line : executable_lines(report)) {
     if (!line.growing) continue;
-    Finding& finding =
-        add_finding(FindingKind::kGrowingExecutables, whose_prefix(report, line.process) + text_of(report, line), list);
+    Finding& finding = add_finding(FindingKind::kGrowingExecutables,
+                                   whose_prefix(report, line.process) + line_text(report, line), list);
     finding.bytes = bytes_of(line);
     finding.count = line.live;
     finding.device = line.device;
@@ -50,6 +50,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kGrowingExecutablesFinding = collect;
+const CollectFindings kGrowingExecutablesFinding = collect_growing_executables;
 
 }  // namespace culprit::report

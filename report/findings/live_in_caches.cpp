@@ -9,7 +9,7 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
   if (report.live_cached_bytes == 0) return;
   std::string text = format_bytes(report.live_cached_bytes);
   const CacheInside::Place* largest = nullptr;
@@ -31,6 +31,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kLiveInCachesFinding = collect;
+const CollectFindings kLiveInCachesFinding = collect_live_in_caches;
 
 }  // namespace culprit::report

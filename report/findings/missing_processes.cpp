@@ -6,13 +6,13 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_missing_processes(const Report& report, std::vector<Finding>* list) {
   for (std::string& reason : missing_processes(report))
     add_finding(FindingKind::kMissingProcesses, std::move(reason), list);
 }
 
 }  // namespace
 
-const CollectFindings kMissingProcessesFinding = collect;
+const CollectFindings kMissingProcessesFinding = collect_missing_processes;
 
 }  // namespace culprit::report

@@ -6,13 +6,13 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_not_recorded(const Report& report, std::vector<Finding>* list) {
   for (std::string& reason : recording_gaps(report))
     add_finding(FindingKind::kNotRecorded, std::move(reason), list).count = report.dropped.total();
 }
 
 }  // namespace
 
-const CollectFindings kNotRecordedFinding = collect;
+const CollectFindings kNotRecordedFinding = collect_not_recorded;
 
 }  // namespace culprit::report

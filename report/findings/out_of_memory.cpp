@@ -31,7 +31,7 @@ void add_facts(const OutOfMemory& failure, Finding* finding) {
     finding->facts.push_back("other processes: " + charges_text(*failure.picture, charges, kMostLines));
 }
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_out_of_memory(const Report& report, std::vector<Finding>* list) {
   const Explainer explainer(report);
   const Picture* before = nullptr;
   for (const Picture& picture : report.pictures) {
@@ -54,6 +54,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kOutOfMemoryFinding = collect;
+const CollectFindings kOutOfMemoryFinding = collect_out_of_memory;
 
 }  // namespace culprit::report

@@ -6,7 +6,7 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_ran_out(const Report& report, std::vector<Finding>* list) {
   if (!report.pictures.empty() && !report.pictures.front().caches.empty()) return;
   for (const CacheInside& inside : report.ran_out) {
     Finding& finding = add_finding(FindingKind::kRanOut, inside.pool + ": " + tensors_text(inside), list);
@@ -18,6 +18,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kRanOutFinding = collect;
+const CollectFindings kRanOutFinding = collect_ran_out;
 
 }  // namespace culprit::report

@@ -6,7 +6,7 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_releases_refused(const Report& report, std::vector<Finding>* list) {
   const std::uint64_t count = report.summary.late_frees;
   if (count == 0) return;
   add_finding(FindingKind::kReleasesRefused,
@@ -16,6 +16,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kReleasesRefusedFinding = collect;
+const CollectFindings kReleasesRefusedFinding = collect_releases_refused;
 
 }  // namespace culprit::report

@@ -6,7 +6,7 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_shared_memory(const Report& report, std::vector<Finding>* list) {
   for (const SharedMemory& shared : report.shared) {
     if (shared.state != SharedState::kStays) continue;
     Finding& finding = add_finding(FindingKind::kSharedMemory, shared_memory_text(shared), list);
@@ -27,6 +27,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kSharedMemoryFinding = collect;
+const CollectFindings kSharedMemoryFinding = collect_shared_memory;
 
 }  // namespace culprit::report

@@ -20,7 +20,7 @@ std::string gpus(const std::vector<unsigned>& devices) {
   return text;
 }
 
-std::string text_of(const Report& report, const ContextInfo& context) {
+std::string context_text(const Report& report, const ContextInfo& context) {
   std::string text = whose(report, context.process) + " has a context on GPU " + std::to_string(context.device);
   const std::string maker = maker_of(*context.stack);
   if (!maker.empty()) text += ", made by " + maker;
@@ -33,10 +33,10 @@ std::string text_of(const Report& report, const ContextInfo& context) {
   return text + "; its work is then on " + gpus(context.allocates_on);
 }
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_stray_context(const Report& report, std::vector<Finding>* list) {
   for (const ContextInfo& context : report.contexts) {
     if (!context.stray) continue;
-    Finding& finding = add_finding(FindingKind::kStrayContext, text_of(report, context), list);
+    Finding& finding = add_finding(FindingKind::kStrayContext, context_text(report, context), list);
     finding.bytes = context.bytes + context.leftover_bytes;
     finding.device = context.device;
     if (!report.job.empty()) finding.processes = {context.process};
@@ -47,6 +47,6 @@ void collect(const Report& report, std::vector<Finding>* list) {
 
 }  // namespace
 
-const CollectFindings kStrayContextFinding = collect;
+const CollectFindings kStrayContextFinding = collect_stray_context;
 
 }  // namespace culprit::report

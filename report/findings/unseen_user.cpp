@@ -6,12 +6,12 @@
 namespace culprit::report {
 namespace {
 
-void collect(const Report& report, std::vector<Finding>* list) {
+void collect_unseen_user(const Report& report, std::vector<Finding>* list) {
   for (const UnseenUser& user : report.unseen) add_finding(FindingKind::kUnseenUser, unseen_text(user), list);
 }
 
 }  // namespace
 
-const CollectFindings kUnseenUserFinding = collect;
+const CollectFindings kUnseenUserFinding = collect_unseen_user;
 
 }  // namespace culprit::report

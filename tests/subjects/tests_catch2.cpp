@@ -1,6 +1,7 @@
 // A Catch2 test program with culprit's listener. One test case leaks, one leaks in one of its sections, one fails
 // anyway.
-#define CATCH_CONFIG_MAIN
+// Catch2's main() is in another file, as in many projects.
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <catch2/catch.hpp>
 
 #include "interpose/include/culprit/catch2.h"

@@ -1,8 +1,8 @@
 /* culprit/catch2.h: a Catch2 listener (version 2 and 3) that opens a mark for each test case, so that reports list
  * leaks by test:
  *
- *     #define CATCH_CONFIG_MAIN              // version 2: in the one file that has Catch2's main()
- *     #include <catch2/catch.hpp>
+ *     #define CATCH_CONFIG_MAIN              // version 2: in the one file that has Catch2's main(), or in another one
+ *     #include <catch2/catch.hpp>            // with CATCH_CONFIG_EXTERNAL_INTERFACES
  *     #include <culprit/catch2.h>
  *
  *     #include <catch2/catch_all.hpp>        // version 3: in any one file
