@@ -3,13 +3,17 @@
 #include <cstring>
 
 #include "interpose/base/keep_errno.h"
+#include "interpose/base/text_writer.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/control/control_state.h"
 #include "interpose/dump/thread_names.h"
 #include "interpose/process/known_threads.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/system/own_files.h"
 #include "interpose/system/own_stack.h"
+#include "interpose/system/raw_calls.h"
+#include "interpose/system/restrictions.h"
 #include "interpose/view/interpreter.h"
 #include "interpose/view/view_file.h"
 #include "interpose/view/view_sources.h"
@@ -22,6 +26,7 @@ constexpr int kFileInput = 257;     // Py_file_input
 constexpr std::uint32_t kMostFailures = 3;
 constexpr std::uint32_t kMostQueued = 1000;
 constexpr std::uint64_t kLostAfterNs = 5'000'000'000;
+constexpr std::uint64_t kPutOffNs = 500'000'000;
 // Views at out of memory take one part in this of the time.
 constexpr std::uint64_t kShareOfRanOut = 100;
 // The code needs about twenty frames: a program near its recursion limit gets no view at that moment.
@@ -344,6 +349,40 @@ int run_requests(void*) {
 
 }  // namespace
 
+namespace {
+
+// Whether the main thread waits for another one, without a limit of time: "202 0x7f52c0 0x189 0x0 0x0 ...", a futex()
+// whose fourth argument is 0, as in join(). A sleep or a wait for the GIL has a limit.
+bool main_thread_waits_for_another() {
+  if (calls_restricted_now()) return false;
+  char path[64], text[160];
+  TextWriter(path, sizeof(path)) << "/proc/self/task/" << static_cast<std::uint64_t>(system_call(SYS_getpid))
+                                 << "/syscall";
+  if (read_small_file(path, text, sizeof(text)) == 0) return false;
+  char futex[16];
+  TextWriter writer(futex, sizeof(futex));
+  writer << static_cast<std::uint64_t>(SYS_futex) << " ";
+  if (std::strncmp(text, futex, writer.length()) != 0) return false;
+  const char* argument = text;
+  for (int i = 0; i < 4 && argument != nullptr; ++i) argument = std::strchr(argument + 1, ' ');
+  return argument != nullptr && std::strncmp(argument, " 0x0 ", 5) == 0;
+}
+
+// Py_AddPendingCall() reads freed memory when the main thread ends the interpreter between is_ending() and its return;
+// a busy machine may stop the caller there for milliseconds. The interpreter cannot end where the caller is the main
+// thread, holds the GIL, or is an injector, nor while the main thread waits for another one. Any other thread (a daemon
+// thread that released the GIL for its call, or one of C++ code) leaves the queueing to those for a while; where none
+// comes, the process is one that stays, and the thread queues the call itself.
+bool may_queue(const Interpreter& python, ViewPart& view, std::uint64_t now, std::uint32_t requests) {
+  if ((requests & kViewAttach) != 0 || system_call(SYS_gettid) == system_call(SYS_getpid)) return true;
+  if (python.PyGILState_Check != nullptr && python.PyGILState_Check() != 0) return true;
+  std::uint64_t put_off = 0;
+  if (!view.put_off_ns.compare_exchange_strong(put_off, now | 1) && now - put_off > kPutOffNs) return true;
+  return main_thread_waits_for_another();
+}
+
+}  // namespace
+
 void serve_view_requests(Process& process, std::uint32_t requests) {
   ViewPart& view = view_of(process);
   look_for_python(process);
@@ -352,6 +391,9 @@ void serve_view_requests(Process& process, std::uint32_t requests) {
   if (python == nullptr || python->is_ending()) return;
   view.wanted.fetch_or(requests & ~std::uint32_t{kViewAttach});
   const std::uint64_t now = process.clock.now();
+  if (process.dump.header()->view_state == format::PythonViewState::kNone)
+    process.dump.header()->view_state = format::PythonViewState::kAsked;
+  if (!may_queue(*python, view, now, requests)) return;
   std::uint64_t queued = view.queued_ns.load();
   // A call can be lost: with a subinterpreter that ended.
   if ((queued != 0 && now - queued < kLostAfterNs) || (requests == kViewLoad && view.queued.load() >= kMostQueued) ||
@@ -361,9 +403,7 @@ void serve_view_requests(Process& process, std::uint32_t requests) {
     return;
   }
   view.queued.fetch_add(1);
-  if (process.dump.header()->view_state == format::PythonViewState::kNone)
-    process.dump.header()->view_state = format::PythonViewState::kAsked;
-  if (python->Py_AddPendingCall(run_requests, nullptr) != 0) view.queued_ns = 0;
+  if (python->is_ending() || python->Py_AddPendingCall(run_requests, nullptr) != 0) view.queued_ns = 0;
 }
 
 void request_snapshot_view(Process& process, const char* path) {

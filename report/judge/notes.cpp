@@ -60,7 +60,8 @@ std::string view_note(const Header& header, bool without_view, const Report& rep
   if (!without_view || !report.process.status.is_over() || report.summary.caches.empty()) return {};
   switch (header.view_state) {
     case PythonViewState::kAsked:
-      return "what lives inside the caches is not known: Python's main thread ran no code after the first CUDA call";
+      return "what lives inside the caches is not known: Python's main thread ran no code after the first CUDA call, "
+             "or the program ended too soon after it";
     case PythonViewState::kLoaded:
       return "what lives inside the caches is not known: Python ran no exit handlers that look inside "
              "(os._exit, a signal or exec ended the process)";
