@@ -2,10 +2,12 @@
 
 #include <cstring>
 
+#include "interpose/base/assertion.h"
 #include "interpose/base/placement.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/prepared.h"
+#include "interpose/system/spin_lock.h"
 
 namespace culprit {
 
@@ -14,6 +16,8 @@ const Driver kNoDriver = {};
 }
 
 const Driver& driver() {
+  // The driver may wait for another thread of the program, which waits for the lock.
+  CULPRIT_ASSERT(holds_no_spin_lock());
   const LoadedDriver* current = current_driver();
   return current == nullptr || !may_call_driver() ? kNoDriver : current->calls;
 }

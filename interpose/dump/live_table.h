@@ -15,7 +15,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
+#include "interpose/base/assertion.h"
 #include "interpose/base/placement.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/dump/dump_writer.h"
@@ -31,10 +33,11 @@ using format::space_of;
 
 // Kinds that are made and ended most often. (For calls that take the driver long there is no gain.)
 constexpr bool stays_young(format::Kind kind) {
-  return kind == format::Kind::kStreamOrdered || kind == format::Kind::kEvent;
+  return kind == format::Kind::kStreamOrdered || kind == format::Kind::kEvent || kind == format::Kind::kStream;
 }
 constexpr bool may_be_young(std::uint8_t space) {
-  return space == space_of(format::Kind::kStreamOrdered) || space == space_of(format::Kind::kEvent);
+  return space == space_of(format::Kind::kStreamOrdered) || space == space_of(format::Kind::kEvent) ||
+         space == space_of(format::Kind::kStream);
 }
 
 // The space in the life of the calling thread's driver.
@@ -44,11 +47,17 @@ inline std::uint32_t space_here(std::uint32_t space) { return space | static_cas
 struct ThreadRecords {
   YoungRecords young_memory;
   YoungRecords young_events;
+  YoungRecords young_streams;
   RecordCache unused;
 
   // The young records of a space for which may_be_young() is true.
   YoungRecords& young(std::uint8_t space) {
-    return space == space_of(format::Kind::kEvent) ? young_events : young_memory;
+    if (space == space_of(format::Kind::kStreamOrdered)) return young_memory;
+    return space == space_of(format::Kind::kEvent) ? young_events : young_streams;
+  }
+  template <typename Visit>
+  void for_each_young(Visit visit) {
+    for (YoungRecords* young : {&young_memory, &young_events, &young_streams}) visit(young);
   }
 };
 
@@ -167,18 +176,15 @@ class LiveTable {
 
   // Call when a thread begins and when it ends.
   void begin_thread(ThreadRecords* own) {
-    young_.enter(&own->young_memory);
-    young_.enter(&own->young_events);
+    own->for_each_young([&](YoungRecords* young) { young_.enter(young); });
   }
   // Replaces end_thread() after a jump out of one of these functions: `own` may be inconsistent, and its unused records
   // are lost.
   void abandon_thread(ThreadRecords* own, DumpWriter& dump) {
-    young_.leave(&own->young_memory, into_index(dump));
-    young_.leave(&own->young_events, into_index(dump));
+    own->for_each_young([&](YoungRecords* young) { young_.leave(young, into_index(dump)); });
   }
   void end_thread(ThreadRecords* own, DumpWriter& dump) {
-    young_.leave(&own->young_memory, into_index(dump));
-    young_.leave(&own->young_events, into_index(dump));
+    own->for_each_young([&](YoungRecords* young) { young_.leave(young, into_index(dump)); });
     own->young_events.take_spares([&](format::Ref ref) { records_.give(&own->unused, ref, true, dump); });
     records_.give_all(&own->unused, dump);
   }
@@ -219,16 +225,31 @@ class LiveTable {
   Shard& shard_of(std::uint64_t handle) { return shards_[quick_hash(handle) >> 56]; }
   // life, space, device: a byte each, from bit 16 down.
   static std::uint32_t tag_of(std::uint32_t space, std::uint8_t device) { return space << 8 | device; }
+  static format::Ref erase(Shard& shard, HashIndex::Entry* entry) {
+    const format::Ref ref = entry->value;
+    shard.index.erase(entry);
+    return ref;
+  }
   static HashIndex::Entry* look_up(Shard& shard, std::uint32_t space, std::uint64_t handle, std::uint8_t device);
   static constexpr std::uint32_t kGeneration = 1U << format::kStateBits;
+  // Whether a record may change its state so. A free is recorded before the driver answers (live, freeing, empty, or
+  // back to live), except where nothing can refuse it (live, empty); an event's is recorded at once, and taken back
+  // (empty, freeing) when the driver refuses.
+  static bool is_next_state(std::uint32_t present, format::AllocationState next) {
+    using State = format::AllocationState;
+    const auto from = static_cast<State>(present & (kGeneration - 1));
+    return from != next;
+  }
   // Publishes a new state under the next generation, so that a live reader notices that the record changed under it.
   static void publish(format::AllocationRecord* record, format::AllocationState state, bool next_generation) {
+    CULPRIT_ASSERT(is_next_state(record->state, state));
     std::uint32_t generation = (record->state & ~(kGeneration - 1)) + (next_generation ? kGeneration : 0);
     __atomic_store_n(&record->state, generation | static_cast<std::uint32_t>(state), __ATOMIC_RELEASE);
   }
   // Like the function above, under the next generation, for a record whose present state is known.
   template <format::AllocationState from, format::AllocationState to>
   static void publish_next(format::AllocationRecord* record) {
+    CULPRIT_ASSERT((record->state & (kGeneration - 1)) == static_cast<std::uint32_t>(from));
     constexpr std::uint32_t kStep = kGeneration + static_cast<std::uint32_t>(to) - static_cast<std::uint32_t>(from);
     __atomic_store_n(&record->state, record->state + kStep, __ATOMIC_RELEASE);
   }
@@ -319,6 +340,8 @@ inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Dev
     ref = take_shared(space, handle, device, dump);
     if (ref == 0) return 0;
   }
+  // Another thread may be handed the address as soon as the driver has it back.
+  CULPRIT_ASSERT(find_indexed(space_here(space), handle, dump.at<format::AllocationRecord>(ref)->device, dump) != ref);
   publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
   return ref;
 }
@@ -347,14 +370,17 @@ __attribute__((always_inline)) inline void LiveTable::make_event(std::uint64_t h
 template <typename Device>
 inline format::Ref LiveTable::take_indexed(std::uint32_t space, std::uint64_t handle, Device device, DumpWriter& dump) {
   Shard& shard = shard_of(handle);
+  {
+    ShardGuard guard(shard, dump);
+    if (!guard.locked()) return 0;
+    const HashIndex::Found found = shard.index.find_by_tag(handle, space);
+    if (found.entry == nullptr) return 0;
+    if (CULPRIT_LIKELY(!found.several)) return erase(shard, found.entry);
+  }
+  const std::uint8_t here = device();  // asks the driver: not with a lock held
   ShardGuard guard(shard, dump);
-  if (!guard.locked()) return 0;
-  HashIndex::Found found = shard.index.find_by_tag(handle, space);
-  if (found.entry == nullptr) return 0;
-  if (CULPRIT_UNLIKELY(found.several)) found.entry = look_up(shard, space, handle, device());
-  format::Ref ref = found.entry->value;
-  shard.index.erase(found.entry);
-  return ref;
+  HashIndex::Entry* entry = guard.locked() ? look_up(shard, space, handle, here) : nullptr;
+  return entry == nullptr ? 0 : erase(shard, entry);
 }
 
 template <typename Visit>

@@ -34,14 +34,39 @@ AllocationRecord* record_of(Process& process, const GraphNodes::Node& node) {
   return is_it() ? record : nullptr;
 }
 
-void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64_t now) {
+// The changes of the live bytes of each device by a launch. A growth may take a balance, which asks the driver: so it
+// is applied once the table is unlocked.
+class LiveChanges {
+ public:
+  void grow(const AllocationRecord& record) { add(grown_, record); }
+  void shrink(const AllocationRecord& record) { add(shrunk_, record); }
+  // The peak is of all allocations of the launch before any of its frees.
+  void apply(Process& process) const {
+    for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) change(process, ordinal, grown_[ordinal]);
+    for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) change(process, ordinal, -shrunk_[ordinal]);
+  }
+
+ private:
+  static void add(std::int64_t* bytes, const AllocationRecord& record) {
+    if (record.device < ContextTable::kMostDevices) bytes[record.device] += static_cast<std::int64_t>(record.bytes);
+  }
+  static void change(Process& process, int ordinal, std::int64_t bytes) {
+    if (bytes == 0) return;
+    change_live_bytes(process, static_cast<std::uint8_t>(ordinal), Kind::kGraphMemory, bytes);
+  }
+
+  std::int64_t grown_[ContextTable::kMostDevices] = {};
+  std::int64_t shrunk_[ContextTable::kMostDevices] = {};
+};
+
+void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64_t now, LiveChanges* changes) {
   // The first allocation was counted when the node was made.
   if (record.launched.times != 0)
     count_allocation(thread_state.dump.counters, record.stack, record.bytes, process.dump);
   if (is_physical(record)) {
     count_free(thread_state.dump.counters, process.dump);  // by the launch itself
   } else {
-    change_live_bytes(process, record.device, record.kind, static_cast<std::int64_t>(record.bytes));
+    changes->grow(record);
     graph_bytes_of(process).change(record.device, static_cast<std::int64_t>(record.bytes));
   }
   record.launched.stack = stack;
@@ -50,9 +75,9 @@ void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64
   set_record_flags(record, 0, format::kFlagNotPhysical);
 }
 
-void release(Process& process, AllocationRecord& record, Ref stack) {
+void release(Process& process, AllocationRecord& record, Ref stack, LiveChanges* changes) {
   if (!is_physical(record)) return;
-  change_live_bytes(process, record.device, record.kind, -static_cast<std::int64_t>(record.bytes));
+  changes->shrink(record);
   graph_bytes_of(process).change(record.device, -static_cast<std::int64_t>(record.bytes));
   record.launched.stack = stack;
   record.evidence = 0;  // of why the memory of that launch was not freed
@@ -130,28 +155,36 @@ void note_memory_launched(std::uint64_t exec) {
     const Ref stack = current_stack(process);
     const std::uint64_t now = now_ns(process);
     GraphNodes& nodes = process.tables.graphs;
-    SpinGuard guard(nodes.lock());
-    auto for_each = [&](bool frees, auto work) {
-      nodes.for_each(exec, [&](const GraphNodes::Node& node) {
-        if (node.frees != frees) return;
-        if (AllocationRecord* record = record_of(process, node)) work(*record);
+    LiveChanges changes;
+    {
+      SpinGuard guard(nodes.lock());
+      auto for_each = [&](bool frees, auto work) {
+        nodes.for_each(exec, [&](const GraphNodes::Node& node) {
+          if (node.frees != frees) return;
+          if (AllocationRecord* record = record_of(process, node)) work(*record);
+        });
+      };
+      for_each(false, [&](AllocationRecord& record) { allocate(process, record, stack, now, &changes); });
+      for_each(true, [&](AllocationRecord& record) {
+        if (is_physical(record)) count_free(thread_state.dump.counters, process.dump);
+        release(process, record, stack, &changes);
       });
-    };
-    for_each(false, [&](AllocationRecord& record) { allocate(process, record, stack, now); });
-    for_each(true, [&](AllocationRecord& record) {
-      if (is_physical(record)) count_free(thread_state.dump.counters, process.dump);
-      release(process, record, stack);
-    });
+    }
+    changes.apply(process);
   });
 }
 
 bool keep_for_launch(Process& process, Ref ref, Ref stack) {
   return on_own_stack([&] {
-    SpinGuard guard(process.tables.graphs.lock());
-    auto* record = process.dump.at<AllocationRecord>(ref);
-    if ((record->flags & format::kFlagInGraph) == 0) return false;
-    release(process, *record, stack);
-    process.tables.live.put_back(ref, process.dump);
+    LiveChanges changes;
+    {
+      SpinGuard guard(process.tables.graphs.lock());
+      auto* record = process.dump.at<AllocationRecord>(ref);
+      if ((record->flags & format::kFlagInGraph) == 0) return false;
+      release(process, *record, stack, &changes);
+      process.tables.live.put_back(ref, process.dump);
+    }
+    changes.apply(process);
     return true;
   });
 }

@@ -12,7 +12,7 @@ namespace culprit {
 using format::DriverMemory;
 
 MeteredCall::MeteredCall(Api api, DriverMemory what) {
-  if (what == DriverMemory::kNone || process_if_recording() == nullptr) return;
+  if (what == DriverMemory::kNone) return;
   measurement_.api = api;
   measurement_.what = what;
   if (what == DriverMemory::kStreams) {
@@ -20,6 +20,8 @@ MeteredCall::MeteredCall(Api api, DriverMemory what) {
     if (recording.process() == nullptr ||
         !meter_of(*recording.process()).needs_reading(*recording.process(), &measurement_))
       return;
+  } else if (process_if_recording() == nullptr) {
+    return;
   }
   record_on_own_stack([&](Process& process) { meter_of(process).begin(process, &measurement_); });
 }
@@ -27,13 +29,11 @@ MeteredCall::MeteredCall(Api api, DriverMemory what) {
 std::int64_t MeteredCall::finish(bool succeeded) {
   std::int64_t grown = 0;
   if (measurement_.what == DriverMemory::kStreams) {
-    const auto finish = [&](Process& process) { meter_of(process).finish_stream(process, measurement_, succeeded); };
     if (Meter::is_known_to_take_nothing(measurement_)) {
-      Recording recording;
-      if (measurement_.streams != nullptr && recording.process() != nullptr) finish(*recording.process());
-    } else {
-      record_on_own_stack(finish);
+      if (measurement_.streams != nullptr && succeeded) StreamUse::note_made(*measurement_.streams);
+      return grown;
     }
+    record_on_own_stack([&](Process& process) { meter_of(process).finish_stream(process, measurement_, succeeded); });
     return grown;
   }
   if (measurement_.begun)

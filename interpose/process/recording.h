@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "interpose/base/assertion.h"
 #include "interpose/base/placement.h"
 #include "interpose/process/process.h"
 #include "interpose/process/thread_memory.h"
@@ -45,6 +46,7 @@ class Recording {
   }
   __attribute__((always_inline)) ~Recording() {
     if (CULPRIT_UNLIKELY(process_ == nullptr)) return;
+    CULPRIT_ASSERT(holds_no_spin_lock());  // the program goes on, or its call reaches the driver
     thread_state.in_tracker = false;
     if (kind_ == Kind::kQuick) return;
     if (CULPRIT_UNLIKELY(process_->dump.has_news())) warn_if_stopped(*process_);

@@ -22,21 +22,33 @@
 
 namespace culprit {
 
+#ifdef CULPRIT_ASSERTIONS
+// Of the calling thread.
+extern CULPRIT_OWN __thread int held_spin_locks __attribute__((tls_model("initial-exec")));
+inline bool holds_no_spin_lock() { return held_spin_locks == 0; }
+#else
+bool holds_no_spin_lock();  // for CULPRIT_ASSERT() only, which does not call it
+#endif
+
 class SpinLock {
  public:
   void lock() {
     std::uint32_t present = kFree;
     if (!held_.compare_exchange_strong(present, kHeld, std::memory_order_acquire)) wait(kForEver, kHeld);
+    note_held(1);
   }
   // Returns false when the lock was not free for about `milliseconds`. After such a timeout other threads are refused
   // at once while the lock is still held. `owner` (1 to 2^30 - 1) is the value for is_held_by().
   bool try_lock_for(std::uint32_t milliseconds, std::uint32_t owner = kHeld) {
     std::uint32_t present = kFree;
-    if (CULPRIT_LIKELY(held_.compare_exchange_strong(present, owner, std::memory_order_acquire))) return true;
-    return wait(milliseconds, owner);
+    const bool locked = CULPRIT_LIKELY(held_.compare_exchange_strong(present, owner, std::memory_order_acquire)) ||
+                        wait(milliseconds, owner);
+    if (CULPRIT_LIKELY(locked)) note_held(1);
+    return locked;
   }
   bool is_held_by(std::uint32_t owner) const { return (held_.load(std::memory_order_relaxed) & kOwner) == owner; }
   void unlock() {
+    note_held(-1);
     if (CULPRIT_UNLIKELY((held_.exchange(kFree, std::memory_order_release) & kAwaited) != 0)) wake();
   }
 
@@ -50,6 +62,11 @@ class SpinLock {
   static constexpr std::uint32_t kForEver = ~std::uint32_t{0};
   CULPRIT_COLD bool wait(std::uint32_t milliseconds, std::uint32_t owner);
   CULPRIT_COLD void wake();
+  static void note_held([[maybe_unused]] int change) {
+#ifdef CULPRIT_ASSERTIONS
+    held_spin_locks += change;
+#endif
+  }
 
   std::atomic<std::uint32_t> held_;
 };
