@@ -472,7 +472,7 @@ void Meter::finish_stream(Process& process, const Measurement& measurement, bool
   if (streams != nullptr && made && !measurement.begun && measurement.expected.next != StreamUse::Next::kTeaches) {
     growth = {measurement.expected.bytes, true, true};  // as far as the measured ones are
     // Another thread's reading has it.
-    if (growth.bytes != 0) __atomic_fetch_add(&charged_[measurement.device], growth.bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&charged_[measurement.device], growth.bytes, __ATOMIC_RELAXED);
   }
   if (streams != nullptr && made) {
     StreamUse::note_made(*streams);

@@ -52,7 +52,7 @@ class Meter {
   // Before a call that makes a stream: false when what it takes is known, or there is no time to check that. Else
   // begin() follows. On any stack.
   bool needs_reading(Process& process, Measurement* measurement);
-  // After it, measured or not; `made`: it succeeded. On the tracker's own stack, unless is_known_to_take_nothing().
+  // After it, measured or not, unless is_known_to_take_nothing(); `made`: it succeeded. On the tracker's own stack.
   void finish_stream(Process& process, const Measurement& measurement, bool made);
   static bool is_known_to_take_nothing(const Measurement& measurement) {
     return !measurement.begun && measurement.expected.bytes == 0;

@@ -375,7 +375,7 @@ bool main_thread_waits_for_another() {
 // comes, the process is one that stays, and the thread queues the call itself.
 bool may_queue(const Interpreter& python, ViewPart& view, std::uint64_t now, std::uint32_t requests) {
   if ((requests & kViewAttach) != 0 || system_call(SYS_gettid) == system_call(SYS_getpid)) return true;
-  if (python.PyGILState_Check != nullptr && python.PyGILState_Check() != 0) return true;
+  if (python.PyGILState_Check() != 0) return true;
   std::uint64_t put_off = 0;
   if (!view.put_off_ns.compare_exchange_strong(put_off, now | 1) && now - put_off > kPutOffNs) return true;
   return main_thread_waits_for_another();
