@@ -179,7 +179,7 @@ def _torch_is_initialized():
 
 def take(taken):
     """The text of the view of this moment; None when there is nothing to tell."""
-    view = own._view.collect(taken, own._view.MOST_OBJECTS)
+    view = own._view.collect(taken, own._view.MOST_OBJECTS, (heap_edges, words))
     if taken == "out-of-memory":
         state["ran_out"] = view
         return None if view is None else own._view.text(view)
@@ -193,6 +193,6 @@ def guarded(work, *arguments):
     try:
         return work(*arguments)
     except Exception as error:  # pylint: disable=broad-except
-        if own._view.is_of_a_signal_handler(error):
+        if own._referrers.is_of_a_signal_handler(error):
             raise
         return False

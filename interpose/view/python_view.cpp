@@ -14,6 +14,7 @@
 #include "interpose/system/own_stack.h"
 #include "interpose/system/raw_calls.h"
 #include "interpose/system/restrictions.h"
+#include "interpose/view/heap_graph.h"
 #include "interpose/view/interpreter.h"
 #include "interpose/view/view_file.h"
 #include "interpose/view/view_sources.h"
@@ -115,6 +116,8 @@ PyObject* note_end(PyObject*, PyObject*);
 const MethodDef kNameThread = {"name_thread", name_thread, kVarArgs, nullptr};
 const MethodDef kOnRanOut = {"culprit_on_ran_out", on_ran_out, kVarArgs, nullptr};
 const MethodDef kNoteEnd = {"culprit_note_end", note_end, kNoArgs, nullptr};
+const MethodDef kHeapEdges = {"heap_edges", heap_edges, kVarArgs, nullptr};
+const MethodDef kWords = {"words", read_words, kVarArgs, nullptr};
 const MethodDef kAtExit = {"culprit_at_exit", at_exit, kNoArgs, nullptr};
 
 // --- Loading
@@ -181,9 +184,11 @@ bool load(const Process& process) {
   const PythonRef history(python.PyLong_FromLong(process.options.torch_history ? 1 : 0));
   return builtins && scope && give(scope.get(), "sys", sys) && give(scope.get(), "torch_history", history.get()) &&
          give_function(scope.get(), kNameThread, "name_thread") && give_function(scope.get(), kAtExit, "at_exit") &&
+         give_function(scope.get(), kHeapEdges, "heap_edges") && give_function(scope.get(), kWords, "words") &&
          give_function(scope.get(), kOnRanOut, "on_ran_out") && give_function(scope.get(), kNoteEnd, "note_end") &&
          run_source(culprit_source_inside, "culprit", builtins.get(), scope.get()) &&
          add_module(scope.get(), builtins.get(), "culprit._referrers", culprit_source_referrers) &&
+         add_module(scope.get(), builtins.get(), "culprit._graph", culprit_source_graph) &&
          add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) && give(own, kKey, scope.get());
 }
 

@@ -17,6 +17,15 @@ std::string tensors_text(const CacheInside& inside) {
                                             : "");
 }
 
+std::vector<std::string> keeper_lines(const CacheInside& inside, std::size_t most) {
+  std::vector<std::string> lines;
+  for (const Keeper& keeper : inside.kept) {
+    if (lines.size() == most) break;
+    lines.push_back(format_bytes(keeper.bytes) + "  " + keeper_kind_title(keeper.kind) + "  " + keeper.path);
+  }
+  return lines;
+}
+
 std::vector<std::string> live_places(const CacheInside& inside) {
   std::vector<std::string> lines;
   for (const CacheInside::Place& place : inside.largest) {

@@ -17,7 +17,16 @@ void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
     if (!inside.largest.empty() && (largest == nullptr || inside.largest.front().bytes > largest->bytes))
       largest = &inside.largest.front();
   }
-  if (largest != nullptr) {
+  const Keeper* keeper = nullptr;
+  for (const CacheInside& inside : report.caches_inside) {
+    const Keeper* one = most_suspicious(inside.kept);
+    if (one != nullptr && (keeper == nullptr || one->bytes > keeper->bytes)) keeper = one;
+  }
+  if (keeper != nullptr) {
+    text += ", " +
+            (keeper->bytes < report.live_cached_bytes ? format_bytes(keeper->bytes) + " of it " : std::string()) +
+            "kept by " + keeper->path;
+  } else if (largest != nullptr) {
     text += ", ";
     if (largest->bytes < report.live_cached_bytes) text += format_bytes(largest->bytes) + " in ";
     text += plural(largest->count, "tensor", "tensors");
@@ -27,6 +36,7 @@ void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
   }
   Finding& finding = add_finding(FindingKind::kLiveInCaches, text, list);
   finding.bytes = report.live_cached_bytes;
+  if (keeper != nullptr) finding.hint = keeper->hint;
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "report/keepers/keepers.h"
+
 namespace culprit::report {
 namespace {
 
@@ -93,9 +95,11 @@ class TorchInside {
   void add(const PythonView::Segment& segment) {
     if (!added_.insert(segment.address).second) return;
     inside_.live_bytes += segment.live_bytes;
+    pending_bytes_ += segment.pending_bytes;
     inside_.idle_bytes += segment.bytes - segment.live_bytes;
     inside_.segments.push_back({segment.address, segment.bytes, segment.live_bytes});
     for (const PythonView::Block& block : segment.blocks) {
+      blocks_.push_back({{block.address, block.bytes}, segment.private_pool});
       if (!block.file.empty()) inside_.hint.clear();
       const std::string holder = holder_of(view_, block);
       if (block.file.empty() && holder.empty()) continue;
@@ -112,12 +116,34 @@ class TorchInside {
       inside_.largest.push_back(std::move(place));
     }
     keep_largest(&inside_);
+    if (view_.graph != nullptr) add_keepers();
     caches->push_back(std::move(inside_));
   }
 
  private:
+  void add_keepers() {
+    inside_.kept = find_keepers(*view_.graph, blocks_);
+    std::uint64_t known = 0;
+    for (const Keeper& keeper : inside_.kept) known += keeper.bytes;
+    if (known < inside_.live_bytes) {
+      Keeper rest;
+      rest.bytes = inside_.live_bytes - known;
+      rest.path = "the framework did not list it";
+      inside_.kept.push_back(std::move(rest));
+    }
+    if (pending_bytes_ != 0) {
+      Keeper pending;
+      pending.kind = KeeperKind::kPending;
+      pending.bytes = pending_bytes_;
+      pending.path = "freed, but another stream may still use it";
+      inside_.kept.push_back(std::move(pending));
+    }
+  }
+
   const PythonView& view_;
   CacheInside inside_;
+  std::vector<LiveBlock> blocks_;
+  std::uint64_t pending_bytes_ = 0;
   std::set<std::uint64_t> added_;  // a damaged dump may have an allocation many times
   std::map<std::tuple<std::string, std::uint64_t, std::string, std::string>, CacheInside::Place> places_;
 };
@@ -216,6 +242,8 @@ std::vector<CacheInside> look_inside(const PythonView& then) {
 }
 
 }  // namespace
+
+std::vector<CacheInside> look_inside_view(const PythonView& view) { return look_inside(view); }
 
 std::vector<CacheInside> look_inside_ran_out(const PythonView& view) {
   return view.ran_out.empty() ? std::vector<CacheInside>() : look_inside(view.ran_out.front());

@@ -22,6 +22,9 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
 // addresses that are both in the view and in the dump.
 std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns);
 
+// The caches at the moment of the view: all segments, as when memory ran out.
+std::vector<CacheInside> look_inside_view(const PythonView& view);
+
 // Whether the framework of this pool tells of its cache from inside Python.
 bool tells_from_inside(const std::string& pool);
 

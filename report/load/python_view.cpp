@@ -72,6 +72,7 @@ PythonView view_of(const Json& json) {
     // Of an object that nothing holds there is nothing to say.
     if (!object.holders.empty()) view.objects.push_back(std::move(object));
   });
+  view.graph = object_graph_of(json);
   const auto by_address = [](const auto& left, const auto& right) { return left.address < right.address; };
   std::sort(view.segments.begin(), view.segments.end(), by_address);
   std::sort(view.objects.begin(), view.objects.end(), by_address);

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "report/load/object_graph.h"
 
 namespace culprit::report {
 
@@ -43,8 +46,9 @@ struct PythonView {
   std::string taken;              // "exit" (when the interpreter began to end), "snapshot" or "out-of-memory"
   std::vector<Segment> segments;  // PyTorch's; sorted by address
   std::vector<Pool> pools;
-  std::vector<Object> objects;      // sorted by address
-  std::vector<PythonView> ran_out;  // of the last moment at which memory ran out; at most one
+  std::vector<Object> objects;               // sorted by address
+  std::shared_ptr<const ObjectGraph> graph;  // nullptr: not taken
+  std::vector<PythonView> ran_out;           // of the last moment at which memory ran out; at most one
 };
 
 // The path of a dump's view: "x.dump.python.json".

@@ -7,8 +7,12 @@
 #include <tuple>
 #include <utility>
 
+#include "report/keepers/keepers.h"
+
 namespace culprit::report {
 namespace {
+
+constexpr std::size_t kMostKeepers = 256;
 
 using Place = CacheInside::Place;
 
@@ -51,6 +55,8 @@ void merge_caches(const std::vector<CacheInside>& from, std::vector<CacheInside>
     same->live_bytes += cache.live_bytes;
     same->idle_bytes += cache.idle_bytes;
     add_places(cache.largest, &same->largest);
+    for (const Keeper& keeper : cache.kept) add_keeper(keeper, &same->kept);
+    keep_largest(kMostKeepers, &same->kept);
   }
 }
 

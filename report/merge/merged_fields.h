@@ -184,6 +184,16 @@ void fields(Archive& archive, CacheInside::Place* place) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, Keeper* keeper) {
+  archive.named("kind", &keeper->kind, keeper_kind_name, KeeperKind::kNotKnown);
+  archive("path", &keeper->path);
+  archive("bytes", &keeper->bytes);
+  archive("count", &keeper->count);
+  archive("hint", &keeper->hint);
+  archive("id", &keeper->id);
+}
+
+template <typename Archive>
 void fields(Archive& archive, CacheInside::Idle* idle) {
   archive.named("why", &idle->why, idle_reason_name, IdleReason::kNotKnown);
   archive("bytes", &idle->bytes);
@@ -198,6 +208,7 @@ void fields(Archive& archive, CacheInside* inside) {
   archive("live_bytes", &inside->live_bytes);
   archive("idle_bytes", &inside->idle_bytes);
   archive("largest", &inside->largest);
+  archive("kept", &inside->kept);
   archive("idle", &inside->idle);
   archive("hint", &inside->hint);
 }

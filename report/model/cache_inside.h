@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/base/compiled_once.h"
+#include "report/model/keeper.h"
 
 namespace culprit::report {
 
@@ -46,6 +47,7 @@ struct CacheInside {
   std::uint64_t idle_bytes = 0;
   std::vector<Segment> segments;  // those that are also in the dump; empty: only the sums are known
   std::vector<Place> largest;     // largest first
+  std::vector<Keeper> kept;       // largest first, they add up to `live_bytes`; empty: the view has no graph
   std::vector<Idle> idle;         // at the moment at which memory ran out, of one device; most bytes first
   std::string hint;               // how to get more detail; empty: there is no more
 };

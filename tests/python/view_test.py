@@ -76,7 +76,64 @@ def each_python(test):
     return run
 
 
+KEEPERS = """
+import collections, contextvars, functools, gc, queue
+def make(): return torch.empty(TENSOR)
+class Slots:
+    __slots__ = ("field",)
+class Owner:
+    shared = make()
+    def __init__(self, value): self.value = value
+    def method(self): pass
+    @functools.lru_cache(maxsize=None)
+    def cached(self, n): return make()
+slots = Slots(); slots.field = make()
+owner = Owner([make()])
+owner.cached(1)
+bound = Owner(make()).method
+def closure():
+    inside = make()
+    return lambda: inside
+call = closure()
+def default(value=make(), *, keyword=make()): pass
+partial = functools.partial(print, make())
+def generate():
+    inside = make()
+    yield 1
+stream = generate(); next(stream)
+async def serve():
+    inside = make()
+    await pause
+class Pause:
+    def __await__(self): yield
+pause = Pause(); task = serve(); task.send(None)
+def fail():
+    inside = make()
+    raise ValueError("x")
+try: fail()
+except ValueError as error: failure = error
+context = contextvars.ContextVar("context"); context.set(make())
+nested = {"one": {"two": make()}}
+replay = collections.deque([make()])
+ordered = collections.OrderedDict(key=make())
+work = queue.Queue(); work.put(make())
+one = make(); other = [one]
+gc.disable()
+class Node: pass
+node = Node(); node.self = node; node.data = make(); del node
+"""
+KEPT_PATHS = (
+    "`Owner.shared`", "`slots.field`", "`owner.value`, a list of 1", "`Owner.cached -> its cache`, a dict of 1",
+    "`bound.__self__.value`", "`call -> inside, a variable of its closure`", "`default -> a default value`",
+    "`default.__kwdefaults__['keyword']`", "`partial.args`, a tuple of 1", "`stream -> generate() line 27: inside`",
+    "`task -> serve() line 31: inside`", "`failure.__traceback__ -> fail() line 37: inside`",
+    "`context, a context variable`", "`nested['one']['two']`", "`replay`, a deque of 1", "`ordered['key']`",
+    "`work.queue`, a deque of 1", "shared by `one` and `other`: free both")
+
+
 class Views(unittest.TestCase):
+    maxDiff = None
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="culprit-view-")
         self.addCleanup(shutil.rmtree, self.folder)
@@ -157,7 +214,7 @@ class Situations(Views):
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.check_kept(self.view())
-        self.assertIn("held by `kept`", done.stderr)
+        self.assertIn("700 KiB, kept by `kept`", done.stderr)
 
     @each_python
     def test_attach(self, python):
@@ -360,6 +417,40 @@ class Situations(Views):
                 "for _ in range(99): pass\ndel kept\n")
         self.run_python(python, TORCH + "kept = torch.empty(TENSOR)\n" + take)
         self.check_kept(self.views()[7], taken="snapshot")
+
+    @each_python
+    def test_keepers(self, python):
+        """The ways in which each version of Python keeps objects."""
+        text = TORCH + KEEPERS
+        out, err = self.run_python(python, text)
+        self.assertEqual((out, err), ("", ""))
+        dump, = glob.glob(os.path.join(self.folder, "*.dump"))
+        done = subprocess.run([CULPRIT, "tensors", "--all", "--format", "json", dump], env=environment(),
+                              capture_output=True, text=True, check=True)
+        inside, = json.loads(done.stdout)["dumps"][0]["caches"]
+        found = {(row["kind"], row["path"]): row["bytes"] for row in inside["kept"]}
+        expected = {("variable", path): TENSOR for path in KEPT_PATHS}
+        expected[("garbage", "a reference cycle with a Node")] = TENSOR
+        self.assertEqual(sorted(found.items()), sorted(expected.items()))
+        self.assertEqual(sum(found.values()), inside["live_bytes"])
+
+    @each_python
+    def test_keepers_of_saved_tensors(self, python):
+        """The graph of each loss, as autograd keeps it; and no hook of the program runs."""
+        text = TORCH + ("net = torch.nn.Linear(8 << 20)\nlosses = []\nclass Metric:\n    total = None\n"
+                        "metric = Metric()\n"
+                        "for _ in range(5):\n    losses.append(net(torch.Tensor(1 << 20)).square().mean())\n"
+                        "metric.total = net(torch.Tensor(3 << 20)).mean()\n"
+                        "torch.hook_saved_tensors(True)\nhooked = net(torch.Tensor(TENSOR)).mean()\n")
+        self.assertEqual(self.run_python(python, text), ("", ""))
+        dump, = glob.glob(os.path.join(self.folder, "*.dump"))
+        done = subprocess.run([CULPRIT, "tensors", dump], env=environment(), capture_output=True, text=True, check=True)
+        rows = re.findall(r"^   (\S+ \S+) .*?% +(\S.*?)  +(\S.*)$", done.stdout, re.M)
+        graph = "-> Tensor.grad_fn -> saved tensors"
+        self.assertEqual(rows[:3], [
+            ("15.0 MiB", "autograd graph", f"`losses`, a list of 5 {graph}"),
+            ("8.00 MiB", "parameters and buffers", "`net`"), ("6.00 MiB", "autograd graph", f"`metric.total` {graph}")])
+        self.assertIn("2 saved tensors behind hooks, which are not read", done.stdout)
 
     @each_python
     def test_history(self, python):

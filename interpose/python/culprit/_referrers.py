@@ -38,6 +38,25 @@ _LONGEST = 200
 _OPTIMIZED = 1  # CO_OPTIMIZED: f_locals is a copy
 
 
+def is_of_a_signal_handler(error: BaseException) -> bool:
+    """Whether an exception comes from a handler of a signal that arrived meanwhile: it belongs to the program."""
+    import _signal  # type: ignore[import-not-found]  # pylint: disable=import-outside-toplevel
+
+    codes = set()
+    for number in range(1, _signal.NSIG):
+        handler = _signal.getsignal(number)
+        codes.add(getattr(getattr(handler, "__func__", handler), "__code__", None))
+    try:
+        traceback = error.__traceback__
+        while traceback is not None:
+            if traceback.tb_frame.f_code in codes:
+                return True
+            traceback = traceback.tb_next
+    except Exception:  # pylint: disable=broad-except  # an audit hook refuses the look at a frame
+        pass
+    return False
+
+
 def _count(number: int, singular: str) -> str:
     return f"{singular} of {number:,}"
 

@@ -26,7 +26,7 @@ import gc
 import posix
 import sys
 
-from culprit import _referrers
+from culprit import _graph, _referrers
 
 TYPE_CHECKING = False  # the module typing may not be imported for the program
 if TYPE_CHECKING:
@@ -148,41 +148,27 @@ def live_objects(torch: "Any", cupy: "Any", most_objects: "int | None" = None) -
     return result
 
 
-def is_of_a_signal_handler(error: BaseException) -> bool:
-    """Whether an exception comes from a handler of a signal that arrived meanwhile: it belongs to the program."""
-    import _signal  # type: ignore[import-not-found]  # pylint: disable=import-outside-toplevel
-
-    codes = set()
-    for number in range(1, _signal.NSIG):
-        handler = _signal.getsignal(number)
-        codes.add(getattr(getattr(handler, "__func__", handler), "__code__", None))
-    try:
-        traceback = error.__traceback__
-        while traceback is not None:
-            if traceback.tb_frame.f_code in codes:
-                return True
-            traceback = traceback.tb_next
-    except Exception:  # pylint: disable=broad-except  # an audit hook refuses the look at a frame
-        pass
-    return False
-
-
 def _attempt(function: "Any", *arguments: "Any") -> "Any":
     """The function's result; None when it raises, because the framework's version is an unknown one."""
     try:
         return function(*arguments)
     except Exception as error:  # pylint: disable=broad-except
-        if is_of_a_signal_handler(error):
+        if _referrers.is_of_a_signal_handler(error):
             raise
         return None
 
 
-def collect(taken: str, referrers: "bool | int") -> "dict[str, Any] | None":
+def collect(taken: str, referrers: "bool | int", natives: "Any" = None) -> "dict[str, Any] | None":
     """The view as a dictionary; None when no framework is in use. `referrers`: True, False, or the number of objects up
-    to which the heap is searched."""
+    to which the heap is searched. `natives`: the library's functions for the graph of objects; None leaves it out."""
     torch, cupy = _attempt(torch_in_use), _attempt(cupy_in_use)
     if torch is None and cupy is None:
         return None
+    with _graph.without_modes(torch):
+        return _collect(taken, referrers, natives, torch, cupy)
+
+
+def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any", cupy: "Any") -> "dict[str, Any]":
     view: dict[str, Any] = {"taken": taken, "caches": [], "pools": [], "objects": []}
     cache = _attempt(torch_cache, torch) if torch is not None else None
     if cache is not None:
@@ -191,6 +177,10 @@ def collect(taken: str, referrers: "bool | int") -> "dict[str, Any] | None":
         view["pools"] = _attempt(cupy_pools, cupy) or []
     if referrers:
         view["objects"] = _attempt(live_objects, torch, cupy, None if referrers is True else referrers) or []
+    if natives is not None:
+        graph = _attempt(_graph.object_graph, torch, cupy, natives)
+        if graph is not None:
+            view["graph"] = graph
     return view
 
 

@@ -19,27 +19,6 @@
 namespace culprit::report {
 namespace {
 
-Json inside_json(const CacheInside& inside) {
-  Json one = {{"taken", inside.taken}, {"live_bytes", inside.live_bytes}, {"idle_bytes", inside.idle_bytes}};
-  one["segments"] = Json::array();
-  for (const CacheInside::Segment& segment : inside.segments) {
-    one["segments"].push_back({{"address", hex_text(segment.address)},
-                               {"bytes", segment.bytes},
-                               {"live_bytes", segment.live_bytes},
-                               {"idle_bytes", segment.bytes - segment.live_bytes}});
-  }
-  one["largest"] = Json::array();
-  for (const CacheInside::Place& place : inside.largest) {
-    one["largest"].push_back({{"bytes", place.bytes},
-                              {"count", place.count},
-                              {"file", place.file.empty() ? Json() : Json(place.file)},
-                              {"line", place.file.empty() ? Json() : Json(place.line)},
-                              {"function", place.file.empty() ? Json() : Json(place.function)},
-                              {"held_by", place.held_by.empty() ? Json() : Json(place.held_by)}});
-  }
-  return one;
-}
-
 Json reading_json(const format::MemoryReading& reading) {
   if (reading.total_bytes == 0) return Json();
   return {{"time_ns", reading.time_ns}, {"free_bytes", reading.free_bytes}, {"total_bytes", reading.total_bytes}};
@@ -575,6 +554,36 @@ Json audit_json(const Audit& audit) {
 }
 
 }  // namespace
+
+Json inside_json(const CacheInside& inside) {
+  Json one = {{"taken", inside.taken}, {"live_bytes", inside.live_bytes}, {"idle_bytes", inside.idle_bytes}};
+  one["segments"] = Json::array();
+  for (const CacheInside::Segment& segment : inside.segments) {
+    one["segments"].push_back({{"address", hex_text(segment.address)},
+                               {"bytes", segment.bytes},
+                               {"live_bytes", segment.live_bytes},
+                               {"idle_bytes", segment.bytes - segment.live_bytes}});
+  }
+  one["largest"] = Json::array();
+  for (const CacheInside::Place& place : inside.largest) {
+    one["largest"].push_back({{"bytes", place.bytes},
+                              {"count", place.count},
+                              {"file", place.file.empty() ? Json() : Json(place.file)},
+                              {"line", place.file.empty() ? Json() : Json(place.line)},
+                              {"function", place.file.empty() ? Json() : Json(place.function)},
+                              {"held_by", place.held_by.empty() ? Json() : Json(place.held_by)}});
+  }
+  one["kept"] = Json::array();
+  for (const Keeper& keeper : inside.kept) {
+    one["kept"].push_back({{"kind", keeper_kind_name(keeper.kind)},
+                           {"path", keeper.path},
+                           {"bytes", keeper.bytes},
+                           {"count", keeper.count},
+                           {"hint", keeper.hint.empty() ? Json() : Json(keeper.hint)},
+                           {"id", keeper.id}});
+  }
+  return one;
+}
 
 Json report_head_json(const Report& report) {
   Json head;

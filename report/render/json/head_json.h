@@ -7,10 +7,14 @@
 
 namespace culprit::report {
 
+struct CacheInside;
 struct Report;
 
 // The facts about the run as a whole: the process, its devices, the totals.
 Json report_head_json(const Report& report);
+
+// `inside` of a cache.
+Json inside_json(const CacheInside& inside);
 
 // The members `summary` of several reports as one: sums, and the verdict. `nothing_known`: something recorded that no
 // report is of.

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::size_t kLines = 5;  // below the heading of a section
 constexpr std::size_t kMostPlaces = 3;
+constexpr std::size_t kMostKeepers = 4;
 
 // One place in a cache, with its label.
 struct PlaceLine {
@@ -71,6 +72,7 @@ class Sections {
     for (const CacheInside& inside : report_.ran_out) {
       out_ << palette_.warn("WHEN MEMORY RAN OUT") << "  " << inside.pool << "\n";
       fields_.field("tensors", tensors_text(inside));
+      print_keepers(inside, kMostKeepers);
       const char* label = "live";
       for (const std::string& text : live_places(inside)) {
         fields_.field(label, text);
@@ -93,6 +95,7 @@ class Sections {
     if (known && (lines == 0 || used < lines)) {
       fields_.field("tensors", tensors_text(*inside));
       ++used;
+      print_keepers(*inside, lines == 0 ? inside->kept.size() : kMostKeepers);
     }
     std::string hint = known ? inside->hint : "";
     const char* label = "lines";
@@ -106,11 +109,21 @@ class Sections {
     if (has_hint) fields_.field(label, hint);
   }
 
+  // The keepers of the live tensors. The hint stands below the headline.
+  void print_keepers(const CacheInside& inside, std::size_t most) {
+    const char* label = "kept by";
+    for (const std::string& text : keeper_lines(inside, most)) {
+      fields_.field(label, text);
+      label = "";
+    }
+  }
+
   // Where the live tensors were made. If the framework recorded no lines: what holds most of them, then the lines of
   // the largest segments.
   std::vector<PlaceLine> places_of(const CacheTotal& cache, const CacheInside* inside) const {
     std::vector<PlaceLine> live = inside != nullptr ? live_lines(*inside) : std::vector<PlaceLine>();
     if (!live.empty() && !inside->largest.front().file.empty()) return live;
+    if (inside != nullptr && !inside->kept.empty()) live.clear();  // they say it with more detail
     if (!options_.all && live.size() > 1) live.resize(1);
     for (PlaceLine& line : segments(cache)) live.push_back(std::move(line));
     return live;

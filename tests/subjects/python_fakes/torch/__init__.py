@@ -1,15 +1,20 @@
-"""A stand-in for PyTorch with the parts that culprit asks: tensors on CUDA, a caching allocator with segments of 2 MiB,
-and its memory_snapshot() in the form of PyTorch 2.11. Memory comes from the driver, with
-PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor's by itself.
+"""A stand-in for PyTorch with the parts that culprit asks: tensors on CUDA with the graphs that computed them, a
+caching allocator with segments of 2 MiB, and its memory_snapshot() in the form of PyTorch 2.11. A tensor has the size
+that it is made with, and no values. Memory comes from the driver, with PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor's
+by itself.
 """
 import ctypes
 import os
 import types
 
 from torch import cuda, nn
+from torch import layout as _layout
 
 __version__ = "2.11.0+fake"
 _direct = os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING") == "1"
+
+
+strided = object()  # a layout
 
 
 class _Storage:
@@ -24,6 +29,9 @@ class _Storage:
             self._address = pointer.value
         else:
             self._address = cuda._allocator.allocate(size)
+
+        self._implementation = _layout.StorageImpl(self._address, size)
+        self._cdata = ctypes.addressof(self._implementation)
 
     def __del__(self):
         if self._address is None:
@@ -41,8 +49,38 @@ class _Storage:
 
 
 class Tensor:
-    def __init__(self, size):
+    layout = strided
+    grad = None
+    _version = 0
+
+    def __init__(self, size, grad_fn=None, requires_grad=False):
         self._storage = _Storage(size)
+        self._implementation = _layout.TensorImpl(storage=self._storage._cdata)
+        self._cdata = ctypes.addressof(self._implementation)
+        self.grad_fn = grad_fn
+        self.requires_grad = requires_grad or grad_fn is not None
+
+    @property
+    def is_leaf(self):
+        return self.grad_fn is None
+
+    def _is_view(self):
+        return False
+
+    def _make(self, size, *others):
+        """The result of an operation that saves this tensor, where a gradient is wanted."""
+        following = [one.grad_fn for one in (self, *others) if one.grad_fn is not None]
+        wanted = self.requires_grad or any(one.requires_grad for one in others)
+        return Tensor(size, _layout.Node(following, self, _hooks) if wanted else None)
+
+    def square(self):
+        return self._make(self._storage.nbytes())
+
+    def mean(self):
+        return self._make(4)
+
+    def detach(self):
+        return Tensor(self._storage.nbytes())
 
     @property
     def is_cuda(self):
@@ -59,4 +97,11 @@ def empty(size):
     return Tensor(size)
 
 
+def hook_saved_tensors(hooked):
+    """The saved tensors of later operations are behind hooks of the program."""
+    global _hooks
+    _hooks = 1 if hooked else 0
+
+
+_hooks = 0
 nn.Parameter = type("Parameter", (Tensor,), {})

@@ -1,0 +1,528 @@
+"""The part of the Python heap from which GPU memory can be reached: objects, the references between them with their
+names, and the graphs of PyTorch's autograd. `culprit report` finds the variable that keeps each tensor in it.
+
+The result of object_graph() is a dictionary for the view's file:
+
+    {"strings": ["list", ".losses", ...],
+     "nodes": [type, flags, length, outside, ...],   four numbers each; `type` is a string's number, `flags` see below
+     "edges": [from, to, name, ...],                 three numbers each; the name of the step is a string's number
+     "variables": [to, name, kind, ...],             a module's variable (0), or a local one of a running function (1)
+     "memory": [node, address, bytes, ...],
+     "hidden": n, "not_read": n}                     saved tensors behind hooks, and those that could not be read
+
+A name that begins with "." or "[" follows the name before it; one that begins with " -> " is a step of its own; an
+empty one is a step that a program has no name for. `length` is a container's, else 0. `outside` are references that are
+neither of Python objects in the heap nor of this code, as those of C code.
+
+No code of the program runs here. No attribute of the program's objects is read by getattr(): only dictionaries,
+descriptors and containers of Python's own types are. Tensors that autograd saved are found by the layout of its nodes
+(PyTorch's torch/csrc/autograd/saved_variable.h), because reading them as attributes would call the program's hooks.
+"""
+import gc
+import sys
+
+from culprit import _referrers
+
+TYPE_CHECKING = False  # the module typing may not be imported for the program
+if TYPE_CHECKING:
+    from typing import Any
+
+MOST_OBJECTS = 20_000_000
+MOST_NODES = 300_000  # of those from which GPU memory can be reached
+MOST_STEPS = 200_000  # nodes of autograd's graphs: each costs about 10 us
+_CONTAINER, _MODULE, _OPTIMIZER, _TENSOR, _AUTOGRAD, _PARAMETERS, _RAISED, _CLASS = (1 << bit for bit in range(8))
+_LONGEST = 60
+_CALIBRATED = 64
+
+
+
+class _Slot:
+    __slots__ = ("field",)
+
+
+# A field of a C structure, or of __slots__: reading it calls no function. Attributes that a function of C computes are
+# read by name only (_of_c).
+_member = type(_Slot.__dict__["field"])
+_DESCRIPTORS = (_member, type(type.__dict__["__dict__"]))
+_LENGTHS: "dict[type, Any]" = {kind: kind.__len__ for kind in (list, tuple, set, frozenset, dict)}
+_attributes_of_type: "Any" = type.__dict__["__dict__"]
+_name_of_type: "Any" = type.__dict__["__name__"]
+_bases_of_type: "Any" = type.__dict__["__mro__"]
+
+
+def _mro(kind: type) -> "tuple[type, ...]":
+    found: tuple[type, ...] = _bases_of_type.__get__(kind)
+    return found
+
+
+def _descriptor(kind: type, name: str) -> "Any":
+    """A name of a class or of its bases, without a call of a metaclass."""
+    for base in _mro(kind):
+        found = _attributes_of_type.__get__(base).get(name)
+        if found is not None:
+            return found
+    return None
+
+
+def _type_name(kind: type) -> str:
+    name: str = _name_of_type.__get__(kind)
+    return name
+
+
+def _of_c(kind: type, name: str) -> "Any":
+    """The getter of an attribute that C code defines; None where the class has none, or one of its own."""
+    found = _descriptor(kind, name)
+    return found if type(found) in _DESCRIPTORS else None
+
+
+def _read(thing: object, name: str) -> "Any":
+    getter = _of_c(type(thing), name)
+    try:
+        return getter.__get__(thing) if getter is not None else None
+    except Exception:  # pylint: disable=broad-except  # an empty slot
+        return None
+
+
+def _key_text(key: object) -> str:
+    if type(key) is str:
+        return repr(key if len(key) <= _LONGEST else key[:_LONGEST] + "...")
+    return str(key) if type(key) is int and abs(key) < 1 << 63 else "*"
+
+
+class _Tensors:
+    """PyTorch's tensors: their memory, and the graph that computed them."""
+
+    def __init__(self, torch: "Any", words: "Any", devices: "tuple[int, ...]") -> None:
+        self.words = words
+        self.devices = devices  # numbers of c10::DeviceType
+        self.strided = getattr(torch, "strided", None)
+        parameter = getattr(getattr(torch, "nn", None), "Parameter", None)
+        self.types = tuple(kind for kind in (torch.Tensor, parameter) if type(kind) is not type(None))
+        self.layout: tuple[int, int, int] | None = None  # storage in a tensor; address and size in a storage
+        self.seen: dict[int, Any] = {}
+        self.getters: dict[type, tuple[Any, list[Any], Any]] = {}
+        # Lists of objects, and beside them lists of what belongs to each: the library counts the references of a list.
+        self.owners: list[Any] = []
+        self.places: list[tuple[int, int]] = []  # address and bytes
+        self.ends: list[Any] = []  # references that the collector does not know: from, to, from, to, ...
+        self.names: list[str] = []
+        self.hidden = self.not_read = 0
+
+    def _add_edge(self, source: "Any", target: "Any", name: str) -> None:
+        self.ends += (source, target)
+        self.names.append(name)
+
+    def _add_owner(self, owner: "Any", address: int, size: int) -> None:
+        self.owners.append(owner)
+        self.places.append((address, size))
+
+    def add(self, tensors: "list[Any]") -> None:
+        self._learn_layout(tensors)
+        queue: list[Any] = []
+        grads: list[Any] = []
+        for tensor in tensors:
+            self._guarded(self._add_storage, tensor)
+            self._guarded(self._add_graph_of, tensor, queue, grads)
+        known = {id(tensor) for tensor in tensors}
+        for grad in grads:
+            if id(grad) not in known:
+                known.add(id(grad))
+                self._guarded(self._add_storage, grad)
+        while queue and len(self.seen) < MOST_STEPS:
+            self._guarded(self._add_node, queue.pop(), queue)
+        self.not_read += len(queue)
+
+    def _guarded(self, work: "Any", *arguments: "Any") -> None:
+        """Some kinds of tensors have no storage, and some nodes are of an unknown version."""
+        try:
+            work(*arguments)
+        except Exception as error:  # pylint: disable=broad-except
+            if _referrers.is_of_a_signal_handler(error):
+                raise
+            self.not_read += 1
+
+    def _add_graph_of(self, tensor: "Any", queue: "list[Any]", grads: "list[Any]") -> None:
+        if not tensor.requires_grad:
+            return
+        if tensor.is_leaf:
+            grad = tensor.grad
+            if grad is not None:
+                self._add_edge(tensor, grad, ".grad")
+                grads.append(grad)
+        # The node of a view that was changed in place would be made anew.
+        elif not tensor._is_view() or tensor._version == 0:  # pylint: disable=protected-access
+            self._follow(tensor, tensor.grad_fn, " -> Tensor.grad_fn", queue)
+
+    def _follow(self, source: "Any", node: "Any", name: str, queue: "list[Any]") -> None:
+        if node is None:
+            return
+        self._add_edge(source, node, name)
+        if id(node) not in self.seen:
+            self.seen[id(node)] = node
+            queue.append(node)
+
+    def _add_storage(self, tensor: "Any") -> None:
+        storage = tensor.untyped_storage()
+        if self.layout is None:
+            if tensor.is_cuda:
+                self._add_owner(tensor, storage.data_ptr(), storage.nbytes())
+            return
+        self._add_memory(tensor, storage._cdata)  # pylint: disable=protected-access
+
+    def _add_memory(self, owner: "Any", storage: int) -> None:
+        assert self.layout is not None
+        _, address, size = self.layout
+        words = self.words(storage, 12)
+        if not words:
+            self.not_read += 1
+        elif words[address // 8] != 0 and words[address // 8 + 3] & 0xff in self.devices:
+            self._add_owner(owner, words[address // 8], words[size // 8])
+
+    def _learn_layout(self, tensors: "list[Any]") -> None:
+        """Where a tensor has its storage, and a storage its address, its device and its size: the places that hold for
+        all tensors that are tried."""
+        candidates: tuple[set[int], set[int], set[int]] | None = None
+        tried = 0
+        for tensor in tensors:
+            if tried == _CALIBRATED or tensor.layout is not self.strided:
+                continue
+            storage = tensor.untyped_storage()
+            address, size = storage.data_ptr(), storage.nbytes()
+            if address == 0:
+                continue
+            tried += 1
+            there = storage._cdata  # pylint: disable=protected-access
+            inside, outside = self.words(there, 12), self.words(tensor._cdata, 8)  # pylint: disable=protected-access
+            found = ({8 * i for i, word in enumerate(outside) if word == there},
+                     {8 * i for i, word in enumerate(inside[:8]) if word == address
+                      and (inside[i + 3] & 0xff == 1) == bool(tensor.is_cuda)},
+                     {8 * i for i, word in enumerate(inside) if word == size})
+            candidates = found if candidates is None else (
+                candidates[0] & found[0], candidates[1] & found[1], candidates[2] & found[2])
+        if candidates is not None and all(candidates):
+            self.layout = min(candidates[0]), min(candidates[1]), min(candidates[2])
+
+    def _getters_of(self, kind: type) -> "tuple[Any, list[Any], Any]":
+        """For a type of autograd's nodes: the getters of the next nodes, of the saved tensors, and of a variable."""
+        known = self.getters.get(kind)
+        if known is None:
+            names: set[str] = set()
+            for base in _mro(kind):
+                names |= {name for name in _attributes_of_type.__get__(base) if name.startswith("_raw_saved_")}
+            saved = [getter for getter in (_of_c(kind, name) for name in sorted(names)) if getter is not None]
+            known = self.getters[kind] = _of_c(kind, "next_functions"), saved, _of_c(kind, "variable")
+        return known
+
+    def _add_node(self, node: "Any", queue: "list[Any]") -> None:
+        following, saved, variable = self._getters_of(type(node))
+        if following is None:
+            self.not_read += 1
+            return
+        for one in following.__get__(node) or ():
+            self._follow(node, one[0], "", queue)
+        leaf = variable.__get__(node) if variable is not None else None
+        if leaf is not None and type(leaf) in self.types:
+            self._add_edge(node, leaf, ".variable")
+        for getter in saved:
+            value = getter.__get__(node)
+            for one in value if type(value) in (tuple, list) else (value,):
+                if one is not None:
+                    self._add_saved(node, one)
+
+    def _add_saved(self, node: "Any", saved: "Any") -> None:
+        """`saved` leads to a SavedVariable (an object of pybind11: the pointer follows the head of the object). Its
+        fields: the tensor (8 bytes), two smart pointers (32), two numbers (8), five bits, and the hooks. With hooks it
+        has no tensor."""
+        place = self.words(id(saved) + 16, 1)
+        fields = self.words(place[0], 8) if place else []
+        tensor = self.words(fields[0], 8) if fields and self.layout is not None else []
+        if not tensor or self.layout is None:
+            self.not_read += 1
+        elif tensor[self.layout[0] // 8] != 0:
+            self._add_memory(node, tensor[self.layout[0] // 8])
+        elif fields[7] != 0:
+            self.hidden += 1
+
+
+def _items_of_deque(thing: "Any") -> "list[Any]":
+    return [one for one in gc.get_referents(thing) if one is not type(thing)]
+
+
+class _Graph:
+    def __init__(self, torch: "Any") -> None:
+        self.strings: dict[str, int] = {}
+        self.nodes: list[int] = []
+        self.edges: list[int] = []
+        self.variables: list[int] = []
+        self.index: dict[int, int] = {}  # by id
+        self.named: set[tuple[int, int]] = set()
+        self.owned: dict[int, int] = {}  # dictionaries: _CLASS, _PARAMETERS, or another instance's own (0)
+        self.parts: dict[int, str] = {}  # tuples that are a part of a function, and the name of what is in them
+        self.slots: dict[type, list[tuple[str, Any]]] = {}
+        self.kinds: dict[type, tuple[int, int]] = {}
+        nn, optim = getattr(torch, "nn", None), getattr(torch, "optim", None)
+        self.module = getattr(nn, "Module", None)
+        self.optimizer = getattr(optim, "Optimizer", None)
+        self.tensor = getattr(torch, "Tensor", None)
+
+    def string(self, text: str) -> int:
+        return self.strings.setdefault(text, len(self.strings))
+
+    def _kind(self, kind: type) -> "tuple[int, int]":
+        known = self.kinds.get(kind)
+        if known is None:
+            bases = _mro(kind)
+            flags = 0
+            for base, flag in ((self.module, _MODULE), (self.optimizer, _OPTIMIZER), (self.tensor, _TENSOR),
+                               (BaseException, _RAISED), (type, _CLASS)):
+                if base is not None and any(one is base for one in bases):
+                    flags |= flag
+            if any(base in _LENGTHS for base in bases) or _type_name(kind) == "deque":
+                flags |= _CONTAINER
+            known = self.kinds[kind] = self.string(_type_name(kind)), flags
+        return known
+
+    @staticmethod
+    def _length(thing: "Any", kind: type) -> int:
+        """Of a container, by the function of Python's own type."""
+        for base in _mro(kind):
+            if base in _LENGTHS:
+                number: int = _LENGTHS[base](thing)
+                return number
+        return len(_items_of_deque(thing))
+
+    def add_nodes(self, things: "list[Any]", outside: "Any", autograd: "dict[int, Any]") -> None:
+        self.index = {id(thing): number for number, thing in enumerate(things)}
+        for thing, count in zip(things, outside):
+            kind = type(thing)
+            text, flags = self._kind(kind)
+            if id(thing) in autograd:
+                flags |= _AUTOGRAD
+            self.nodes += (text, flags, self._length(thing, kind) if flags & _CONTAINER else 0, count)
+
+    def edge(self, source: "Any", target: "Any", name: str) -> None:
+        """An edge that `name` belongs to; nothing where the target does not lead to GPU memory."""
+        number = self.index.get(id(target))
+        if number is None:
+            return
+        start = self.index[id(source)]
+        self.named.add((start, number))
+        self.edges += (start, number, self.string(name))
+
+    def name_steps(self, things: "list[Any]", ends: "set[int]") -> None:
+        """Owners come before the tuples and dictionaries that are a part of them."""
+        late = []
+        for thing in things:
+            if type(thing) is _referrers._Function:
+                self._name_function(thing)
+        for thing in things:
+            kind = type(thing)
+            if id(thing) in ends or kind is _referrers._Function:
+                continue
+            if kind is dict or dict in _mro(kind):
+                late.append(thing)
+            else:
+                self._name_steps_of(thing, kind)
+        for thing in late:
+            flags = self.owned.get(id(thing))
+            number = self.index[id(thing)]
+            self.nodes[4 * number + 1] |= flags or 0
+            if flags is not None:
+                self.nodes[4 * number + 1] &= ~_CONTAINER
+            for key, value in list(dict.items(thing)):
+                if id(value) in self.index:
+                    text = _key_text(key)
+                    attribute = flags is not None and type(key) is str and not key.isdigit()
+                    self.edge(thing, value, f".{key}"[:_LONGEST] if attribute else f"[{text}]")
+                if id(key) in self.index:
+                    self.edge(thing, key, " -> a key of it")
+
+    def _name_steps_of(self, thing: "Any", kind: type) -> None:
+        bases = _mro(kind)
+        if list in bases or tuple in bases or _type_name(kind) == "deque":
+            iterate = list.__iter__ if list in bases else tuple.__iter__ if tuple in bases else _items_of_deque
+            name = self.parts.get(id(thing))
+            if name is not None:
+                self.nodes[4 * self.index[id(thing)] + 1] &= ~_CONTAINER
+            for place, value in enumerate(iterate(thing)):
+                if id(value) in self.index:
+                    self.edge(thing, value, f"[{place}]" if name is None else name)
+        flags = self._kind(kind)[1]
+        if flags & _CLASS:
+            attributes = gc.get_referents(_attributes_of_type.__get__(thing))
+            if attributes and id(attributes[0]) in self.index:
+                self.owned[id(attributes[0])] = 0
+                self.edge(thing, attributes[0], "")
+            return
+        if kind is _referrers._Traceback:
+            frame = thing.tb_frame
+            self.edge(thing, frame, f" -> {frame.f_code.co_name}() line {thing.tb_lineno}")
+            return
+        self._name_suspended(thing, kind)
+        self._name_attributes(thing, kind, flags)
+        if _type_name(kind) == "frame":
+            self._name_locals(thing, thing, "")
+        elif _type_name(kind) == "_lru_cache_wrapper":
+            for value in gc.get_referents(thing):
+                self.edge(thing, value, " -> its cache")
+
+    def _name_attributes(self, thing: "Any", kind: type, flags: int) -> None:
+        variables = _read(thing, "__dict__")
+        if type(variables) is dict:
+            if id(variables) in self.index:
+                self.owned[id(variables)] = 0
+                self.edge(thing, variables, "")
+            for key, value in list(variables.items()):
+                if id(variables) not in self.index and type(key) is str:
+                    self.edge(thing, value, f".{key}"[:_LONGEST])
+                if flags & _MODULE and type(value) is dict and key in ("_parameters", "_buffers", "_modules"):
+                    self.owned[id(value)] = 0 if key == "_modules" else _PARAMETERS
+        if kind not in self.slots:
+            self.slots[kind] = [(name, found) for base in _mro(kind)
+                                for name, found in list(_attributes_of_type.__get__(base).items())
+                                if type(found) is _member and name != "__dict__"]
+        for name, getter in self.slots[kind]:
+            try:
+                value = getter.__get__(thing)
+            except Exception:  # pylint: disable=broad-except  # an empty slot
+                continue
+            self.edge(thing, value, f".{name}")
+        if flags & _RAISED:
+            for name in "__traceback__", "__cause__", "__context__", "args":
+                self.edge(thing, _read(thing, name), f".{name}")
+
+    def _name_function(self, function: "Any") -> None:
+        self.edge(function, function.__dict__, "")
+        self.owned[id(function.__dict__)] = 0
+        cells = function.__closure__ or ()
+        self.edge(function, cells, "")
+        self.parts[id(cells)] = ""
+        for name, cell in zip(function.__code__.co_freevars, cells):
+            if id(cell) not in self.index:
+                continue
+            try:
+                self.edge(cell, cell.cell_contents, f" -> {name}, a variable of its closure")
+            except ValueError:  # an empty cell
+                pass
+        self.edge(function, function.__defaults__, "")
+        self.parts[id(function.__defaults__)] = " -> a default value"
+        self.edge(function, function.__kwdefaults__, ".__kwdefaults__")
+
+    def _name_locals(self, owner: "Any", frame: "Any", prefix: str) -> None:
+        for key, value in _referrers._variables_of(frame).items():
+            self.edge(owner, value, f"{prefix}: {key}")
+
+    def _name_suspended(self, thing: "Any", kind: type) -> None:
+        for field in "gi_frame", "cr_frame", "ag_frame":
+            frame = _read(thing, field) if _of_c(kind, field) is not None else None
+            if frame is not None:
+                where = f" -> {frame.f_code.co_name}() line {frame.f_lineno}"
+                if id(frame) in self.index:  # up to Python 3.10 the collector sees the frame
+                    self.edge(thing, frame, where)
+                else:
+                    self._name_locals(thing, frame, where)
+
+    def result(self, owners: "list[Any]", places: "list[tuple[int, int]]", tensors: "Any") -> "dict[str, Any]":
+        memory: list[int] = []
+        for owner, (address, size) in zip(owners, places):
+            number = self.index.get(id(owner))
+            if number is not None:
+                memory += (number, address, size)
+        return {"strings": list(self.strings), "nodes": self.nodes, "edges": self.edges, "variables": self.variables,
+                "memory": memory, "hidden": tensors.hidden if tensors is not None else 0,
+                "not_read": tensors.not_read if tensors is not None else 0}
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: "Any") -> None:
+        pass
+
+
+def without_modes(torch: "Any") -> "Any":
+    """While this lasts, no __torch_function__ of the program is called: one of torch.set_default_device(), or one of
+    the program's own modes."""
+    guard = getattr(getattr(torch, "_C", None), "DisableTorchFunction", None)
+    return guard() if guard is not None else _Nothing()
+
+
+def _variables_of_module(module: object) -> "dict[str, Any] | None":
+    return vars(module) if type(module) is type(sys) else None
+
+
+def _add_cupy(cupy: "Any", everything: "list[Any]", owners: "list[Any]", places: "list[tuple[int, int]]") -> None:
+    for thing in everything:
+        if type(thing) is cupy.ndarray:
+            memory = thing.data.mem
+            if memory.ptr != 0:
+                owners.append(thing)
+                places.append((memory.ptr, memory.size))
+
+
+def _add_context_variables(graph: _Graph, things: "list[Any]") -> None:
+    contexts = getattr(sys.modules.get("_contextvars"), "Context", None)
+    for thing in things:
+        if type(thing) is contexts:
+            for variable, value in thing.items():
+                number = graph.index.get(id(value))
+                if number is not None:
+                    graph.variables += (number, graph.string(f"{variable.name}, a context variable"), 0)
+
+
+def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", modules: "dict[int, str]") -> None:
+    for end in ends:
+        module = modules[id(end)]
+        for key, value in list(end.items()):
+            number = graph.index.get(id(value))
+            if number is not None and type(key) is str:
+                graph.variables += (number, graph.string(key if module == "__main__" else f"{module}.{key}"), 0)
+    _add_context_variables(graph, things)
+    for frame in _referrers._Names._running_frames():
+        for key, value in _referrers._variables_of(frame).items():
+            number = graph.index.get(id(value))
+            if number is not None:
+                graph.variables += (number, graph.string(f"{frame.f_code.co_name}() line {frame.f_lineno}: {key}"), 1)
+
+
+def object_graph(torch: "Any", cupy: "Any", natives: "Any",
+                 devices: "tuple[int, ...]" = (1,)) -> "dict[str, Any] | None":
+    """`natives`: the library's functions heap_edges and words. `devices`: numbers of c10::DeviceType. None: the heap is
+    too large, or no GPU memory is there."""
+    heap_edges, words = natives
+    everything = gc.get_objects()
+    tensors = _Tensors(torch, words, devices) if torch is not None else None
+    owners: list[Any] = []
+    places: list[tuple[int, int]] = []
+    extra: list[Any] = []
+    if tensors is not None:
+        tensors.add([thing for thing in everything if type(thing) in tensors.types])
+        owners, places, extra = tensors.owners, tensors.places, tensors.ends
+    if cupy is not None:
+        _add_cupy(cupy, everything, owners, places)
+    if not owners:
+        return None
+    modules = _referrers._names_of_modules()
+    ends = list({id(variables): variables for variables in map(_variables_of_module, list(sys.modules.values()))
+                 if id(variables) in modules}.values())
+    found = heap_edges(everything, owners, extra, ends, MOST_OBJECTS)
+    del everything
+    if found is None or len(found[0]) > MOST_NODES:
+        return None
+    things, pairs, outside = found
+    graph = _Graph(torch)
+    graph.add_nodes(things, memoryview(outside).cast("I"), tensors.seen if tensors is not None else {})
+    # _add_variables() has the variables of modules.
+    end_ids = {id(end) for end in ends}
+    end_numbers = {graph.index.pop(number) for number in end_ids if number in graph.index}
+    for place, name in enumerate(tensors.names if tensors is not None else ()):
+        if id(extra[2 * place]) in graph.index:
+            graph.edge(extra[2 * place], extra[2 * place + 1], name)
+    graph.name_steps(things, end_ids)
+    numbers = memoryview(pairs).cast("I")
+    for place in range(0, len(numbers), 2):
+        if (numbers[place], numbers[place + 1]) not in graph.named and numbers[place + 1] not in end_numbers:
+            graph.edges += (numbers[place], numbers[place + 1], graph.string(""))
+    _add_variables(graph, things, ends, modules)
+    return graph.result(owners, places, tensors)

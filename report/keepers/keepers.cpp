@@ -1,0 +1,213 @@
+#include "report/keepers/keepers.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "report/base/words.h"
+#include "report/keepers/keeper_words.h"
+
+namespace culprit::report {
+namespace {
+
+constexpr std::size_t kMostNames = 3;       // of the variables that share something
+constexpr std::size_t kMostSearches = 500;  // for them: each walks over the graph
+constexpr std::size_t kMostKeepers = 64;
+constexpr char kNoObject[] = "no Python object leads to it: workspaces, extensions, tensors of C++";
+
+// FNV-1a, as for the ids of leaks.
+std::string id_of(KeeperKind kind, std::string_view text) {
+  std::uint64_t value = 0xcbf29ce484222325ULL;
+  const auto add = [&](std::string_view part) {
+    for (const char c : part) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+    value *= 0x100000001b3ULL;
+  };
+  add(keeper_kind_name(kind));
+  add(text);
+  return hex_id(value);
+}
+
+bool has_flag(const HeapPaths& paths, const HeapPaths::Path& path, std::uint32_t flag) {
+  return std::any_of(path.begin(), path.end(), [&](const HeapPaths::Step* step) {
+    const ObjectGraph::Node* node = paths.object(step->to);
+    return node != nullptr && (node->flags & flag) != 0;
+  });
+}
+
+bool has_name(const HeapPaths& paths, const HeapPaths::Path& path, std::string_view name) {
+  return std::any_of(path.begin() + 1, path.end(),
+                     [&](const HeapPaths::Step* step) { return paths.graph().strings[step->name] == name; });
+}
+
+// The hint of a keeper, only where it is certain.
+std::string hint_of(KeeperKind kind, const PathWords& words) {
+  if (kind == KeeperKind::kAutograd) {
+    return words.container.empty() ? "a value that is kept needs no graph: loss.item(), or loss.detach()"
+                                   : "append loss.item() or loss.detach(): each loss keeps the graph of its step";
+  }
+  if (kind == KeeperKind::kGarbage) return "gc.collect() frees reference cycles that nothing reaches";
+  if (kind == KeeperKind::kGradients) return "optimizer.zero_grad(set_to_none=True) frees gradients after the step";
+  if (words.by_exception) return "an exception keeps the variables of its frames: keep str(error), or del the variable";
+  if (words.by_cache) return "functools.lru_cache(maxsize=...) bounds a cache; cache_clear() empties it";
+  return "";
+}
+
+class Finder {
+ public:
+  Finder(const ObjectGraph& graph, const std::vector<LiveBlock>& blocks)
+      : blocks_(blocks), paths_(graph, std::vector<MemoryBlock>(blocks.begin(), blocks.end())) {}
+
+  std::vector<Keeper> find() {
+    for (std::size_t i = 0; i < blocks_.size(); ++i) add(i, keeper_of(i));
+    std::vector<Keeper> keepers;
+    for (auto& [key, keeper] : rows_) keepers.push_back(std::move(keeper));
+    keep_largest(kMostKeepers, &keepers);
+    return keepers;
+  }
+
+ private:
+  static Keeper keeper(KeeperKind kind, std::string path, std::string_view id_text, std::string hint = "") {
+    Keeper made;
+    made.kind = kind;
+    made.path = std::move(path);
+    made.id = id_of(kind, id_text);
+    made.hint = std::move(hint);
+    return made;
+  }
+
+  void add(std::size_t block, Keeper made) {
+    Keeper& row = rows_.try_emplace({made.kind, made.path}, made).first->second;
+    row.bytes += blocks_[block].bytes;
+    ++row.count;
+  }
+
+  Keeper keeper_of(std::size_t block) {
+    const std::uint32_t node = paths_.node_of_block(block);
+    switch (paths_.reach(node)) {
+      case Reach::kVariable:
+        return of_variable(node);
+      case Reach::kNative:
+        return of_type(KeeperKind::kNative, node, "C code that has a reference to a ");
+      case Reach::kGarbage:
+        return of_type(KeeperKind::kGarbage, node, "a reference cycle with a ");
+      case Reach::kNone:
+        break;
+    }
+    if (blocks_[block].private_pool) return keeper(KeeperKind::kGraphs, "CUDA graphs", "");
+    const std::uint64_t hidden = paths_.graph().hidden;
+    if (hidden == 0) return keeper(KeeperKind::kNative, kNoObject, "");
+    return keeper(KeeperKind::kNotKnown,
+                  "no Python object leads to it: C++, or " + plural(hidden, "saved tensor", "saved tensors") +
+                      " behind hooks, which are not read",
+                  "hooks");
+  }
+
+  // Of an object that no variable leads to: the type of the first one.
+  Keeper of_type(KeeperKind kind, std::uint32_t node, const char* before) {
+    const HeapPaths::Path path = paths_.path_to(node);
+    const std::string text = before + paths_.graph().strings[paths_.object(path.front()->to)->type];
+    return keeper(kind, text, text, hint_of(kind, {}));
+  }
+
+  Keeper of_variable(std::uint32_t node) {
+    const HeapPaths::Path as_parameter = paths_.path_as_parameter(node);
+    if (!as_parameter.empty()) return of_model(KeeperKind::kParameters, as_parameter, ObjectGraph::kModule);
+    const HeapPaths::Path as_gradient = paths_.path_as_gradient(node);
+    if (!as_gradient.empty()) return of_model(KeeperKind::kGradients, as_gradient, ObjectGraph::kModule);
+    const HeapPaths::Path path = paths_.path_to(node);
+    if (has_flag(paths_, path, ObjectGraph::kAutograd)) return of_path(KeeperKind::kAutograd, path, node);
+    if (has_name(paths_, path, ".grad")) return of_model(KeeperKind::kGradients, path, ObjectGraph::kModule);
+    if (has_flag(paths_, path, ObjectGraph::kOptimizer))
+      return of_model(KeeperKind::kOptimizer, path, ObjectGraph::kOptimizer);
+    return of_path(KeeperKind::kVariable, path, node);
+  }
+
+  // A model and its optimizer share their parameters as a rule: one row for each model.
+  Keeper of_model(KeeperKind kind, const HeapPaths::Path& path, std::uint32_t stop) {
+    const PathWords words = words_of(paths_, path, stop);
+    return keeper(kind, words.text, words.id_text, hint_of(kind, words));
+  }
+
+  Keeper of_path(KeeperKind kind, const HeapPaths::Path& path, std::uint32_t node) {
+    const PathWords words = words_of(paths_, path, 0);
+    // The first object from the named one on that all ways to the block lead over.
+    std::size_t at = std::max<std::size_t>(words.named, 1) - 1;
+    const bool whole = paths_.dominates(path[at]->to, node);
+    while (!paths_.dominates(path[at]->to, node)) ++at;
+    if (whole && !paths_.has_several_holders(path[at]->to))
+      return keeper(kind, words.text, words.id_text, hint_of(kind, words));
+    if (++searches_ > kMostSearches) return keeper(kind, "shared by several variables", "shared");
+    return shared(kind, path, words, path[at]->to);
+  }
+
+  // The keeper of memory that is kept in several ways. They part after the last object that all of them lead over.
+  Keeper shared(KeeperKind kind, const HeapPaths::Path& path, const PathWords& words, std::uint32_t node) {
+    const std::uint32_t above = paths_.dominator_of(node);
+    std::string before;
+    for (std::size_t i = 0; i < path.size() && above != HeapPaths::kRoot; ++i) {
+      if (path[i]->to != above) continue;
+      const HeapPaths::Path part(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      before = words_of(paths_, part, 0).name;
+    }
+    std::vector<std::string> names;
+    for (const HeapPaths::Step* step : paths_.ways_between(above, node)) {
+      std::string name = "`" + before + paths_.graph().strings[step->name] + "`";
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+    }
+    if (names.size() < 2) return keeper(kind, words.text, words.id_text, hint_of(kind, words));
+    std::string text = "shared by ";
+    for (std::size_t i = 0; i < names.size() && i < kMostNames; ++i)
+      text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+    if (names.size() > kMostNames) text += " and " + plural(names.size() - kMostNames, "other", "others");
+    return keeper(kind, text + (names.size() == 2 ? ": free both" : ": free all"), lasting_name(text));
+  }
+
+  const std::vector<LiveBlock>& blocks_;
+  HeapPaths paths_;
+  std::map<std::pair<KeeperKind, std::string>, Keeper> rows_;
+  std::size_t searches_ = 0;
+};
+
+}  // namespace
+
+std::vector<Keeper> find_keepers(const ObjectGraph& graph, std::vector<LiveBlock> blocks) {
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [](const LiveBlock& one, const LiveBlock& other) { return one.address < other.address; });
+  std::uint64_t end = 0;
+  const auto overlaps = [&](const LiveBlock& block) {
+    const bool found = block.bytes == 0 || block.address < end || block.address + block.bytes < block.address;
+    if (!found) end = block.address + block.bytes;
+    return found;
+  };
+  blocks.erase(std::remove_if(blocks.begin(), blocks.end(), overlaps), blocks.end());
+  return Finder(graph, blocks).find();
+}
+
+void add_keeper(const Keeper& keeper, std::vector<Keeper>* keepers) {
+  const auto same = std::find_if(keepers->begin(), keepers->end(),
+                                 [&](const Keeper& one) { return one.kind == keeper.kind && one.path == keeper.path; });
+  if (same == keepers->end()) {
+    keepers->push_back(keeper);
+  } else {
+    same->bytes += keeper.bytes;
+    same->count += keeper.count;
+  }
+}
+
+void keep_largest(std::size_t most, std::vector<Keeper>* keepers) {
+  std::stable_sort(keepers->begin(), keepers->end(),
+                   [](const Keeper& one, const Keeper& other) { return one.bytes > other.bytes; });
+  if (keepers->size() <= most) return;
+  Keeper rest;
+  rest.path = plural(keepers->size() - most + 1, "smaller keeper", "smaller keepers");
+  rest.id = id_of(rest.kind, "smaller");
+  for (std::size_t i = most - 1; i < keepers->size(); ++i) {
+    rest.bytes += (*keepers)[i].bytes;
+    rest.count += (*keepers)[i].count;
+  }
+  keepers->resize(most - 1);
+  keepers->push_back(std::move(rest));
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,81 @@
+#include "report/load/object_graph.h"
+
+#include <nlohmann/json.hpp>
+
+#include "report/base/json_input.h"
+#include "report/base/printable.h"
+
+namespace culprit::report {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMost = 1 << 24;  // numbers of one list
+constexpr std::size_t kMostStrings = 1 << 20;
+constexpr std::size_t kLongest = 120;
+
+// The numbers of a member, as many whole groups of `group` as there are. One that is no number is taken as 0.
+std::vector<std::uint64_t> numbers_of(const Json& from, const char* name, std::size_t group) {
+  std::vector<std::uint64_t> numbers;
+  const auto list = from.find(name);
+  if (list == from.end() || !list->is_array() || list->size() > kMost) return numbers;
+  numbers.reserve(list->size());
+  for (const Json& one : *list) {
+    const bool usable = one.is_number_unsigned() || (one.is_number_integer() && one.get<std::int64_t>() >= 0);
+    numbers.push_back(usable ? one.get<std::uint64_t>() : 0);
+  }
+  numbers.resize(numbers.size() / group * group);
+  return numbers;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Json& from) : from_(from) {}
+
+  std::shared_ptr<const ObjectGraph> read() {
+    const auto strings = from_.find("strings");
+    if (strings == from_.end() || !strings->is_array() || strings->size() > kMostStrings) return nullptr;
+    for (const Json& one : *strings)
+      graph_.strings.push_back(one.is_string() ? printable(one.get<std::string>().substr(0, kLongest)) : std::string());
+    const std::vector<std::uint64_t> nodes = numbers_of(from_, "nodes", 4);
+    for (std::size_t i = 0; i < nodes.size(); i += 4) {
+      if (!is_string(nodes[i])) return nullptr;
+      graph_.nodes.push_back({narrow(nodes[i]), narrow(nodes[i + 1]), nodes[i + 2], nodes[i + 3] != 0});
+    }
+    const std::vector<std::uint64_t> edges = numbers_of(from_, "edges", 3);
+    for (std::size_t i = 0; i < edges.size(); i += 3) {
+      if (!is_node(edges[i]) || !is_node(edges[i + 1]) || !is_string(edges[i + 2])) return nullptr;
+      graph_.edges.push_back({narrow(edges[i]), narrow(edges[i + 1]), narrow(edges[i + 2])});
+    }
+    const std::vector<std::uint64_t> variables = numbers_of(from_, "variables", 3);
+    for (std::size_t i = 0; i < variables.size(); i += 3) {
+      if (!is_node(variables[i]) || !is_string(variables[i + 1])) return nullptr;
+      graph_.variables.push_back({narrow(variables[i]), narrow(variables[i + 1]), variables[i + 2] != 0});
+    }
+    const std::vector<std::uint64_t> memory = numbers_of(from_, "memory", 3);
+    for (std::size_t i = 0; i < memory.size(); i += 3) {
+      if (!is_node(memory[i])) return nullptr;
+      graph_.memory.push_back({narrow(memory[i]), memory[i + 1], memory[i + 2]});
+    }
+    graph_.hidden = number_of(from_, "hidden");
+    graph_.not_read = number_of(from_, "not_read");
+    return std::make_shared<const ObjectGraph>(std::move(graph_));
+  }
+
+ private:
+  static std::uint32_t narrow(std::uint64_t number) { return static_cast<std::uint32_t>(number); }
+  bool is_string(std::uint64_t number) const { return number < graph_.strings.size(); }
+  bool is_node(std::uint64_t number) const { return number < graph_.nodes.size(); }
+
+  const Json& from_;
+  ObjectGraph graph_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ObjectGraph> object_graph_of(const Json& view) {
+  const auto graph = view.find("graph");
+  return graph != view.end() && graph->is_object() ? Reader(*graph).read() : nullptr;
+}
+
+}  // namespace culprit::report

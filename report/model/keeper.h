@@ -1,0 +1,32 @@
+// A keeper of live memory inside a framework's cache: a variable of the program, or something that has no variable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace culprit::report {
+
+enum class KeeperKind : std::uint8_t {
+#define KEEPER_KIND(enumerator, ...) enumerator,
+#include "report/model/keeper_kinds.def"
+};
+
+const char* keeper_kind_name(KeeperKind kind);
+const char* keeper_kind_title(KeeperKind kind);
+
+// `bytes` are those that would be free if this keeper alone went: what several keepers share is a row of its own.
+struct Keeper {
+  KeeperKind kind = KeeperKind::kNotKnown;
+  std::string path;  // in words: "`losses`, a list of 20 -> Tensor.grad_fn -> saved tensors"
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;  // blocks of memory; 0: not known
+  std::string hint;         // a better way to write it; empty: none is certain
+  std::string id;           // the same in every run: without numbers, lengths and lines
+};
+
+// The one to name first: the largest that the program may have forgotten, unless it has less than a hundredth of all.
+// nullptr: there is none.
+const Keeper* most_suspicious(const std::vector<Keeper>& keepers);
+
+}  // namespace culprit::report

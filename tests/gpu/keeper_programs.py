@@ -1,0 +1,404 @@
+"""Programs that keep tensors, each in one of the ways that people report, or in two at a time: PROGRAMS is a list of
+(name, text, rows), where `rows` are those that a report has to have: (kind, path, MiB).
+
+A text begins with a line break, and runs in one file behind program_head(). mib(n) is a tensor of n MiB. A path is
+compared without the lengths of containers, and "..." at its end stands for anything.
+"""
+
+PRELUDE = """
+import torch
+def mib(n): return torch.ones(n << 18, device=DEVICE)
+def net_of(n=1024, layers=2):
+    parts = [torch.nn.Sequential(torch.nn.Linear(n, n), torch.nn.Tanh()) for _ in range(layers)]
+    return torch.nn.Sequential(*parts).to(DEVICE)
+"""
+
+GRAPH = " -> Tensor.grad_fn -> saved tensors"
+
+
+def program_head(device):
+    """The beginning of a program's first line."""
+    return f"DEVICE = {device!r}; exec({PRELUDE!r})"
+
+
+# --- Autograd. A layer of net_of() saves its result: 4 MiB for a batch of 1,024 rows; the first one its input, too.
+LOSSES = """
+net = net_of()
+losses = []
+for _ in range(10):
+    losses.append(net(torch.randn(1024, 1024, device=DEVICE)).mean())
+"""
+TOTAL = """
+net = net_of()
+total = torch.zeros((), device=DEVICE)
+for _ in range(10):
+    total = total + net(torch.randn(1024, 1024, device=DEVICE)).mean()
+"""
+HISTORY = """
+class Trainer:
+    def __init__(self):
+        self.model, self.history = net_of(), {"loss": [], "step": []}
+    def step(self, number):
+        self.history["loss"].append(self.model(torch.randn(1024, 1024, device=DEVICE)).mean())
+        self.history["step"].append(number)
+trainer = Trainer()
+for number in range(10):
+    trainer.step(number)
+"""
+METRIC = """
+net = net_of()
+class Metric:
+    value = 0
+    def update(self, value): self.value = self.value + value
+metric = Metric()
+for _ in range(10):
+    metric.update(net(torch.randn(1024, 1024, device=DEVICE)).mean())
+"""
+CUSTOM = """
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(context, value):
+        context.save_for_backward(value)
+        context.extra = mib(3)
+        return value * value
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+weight = torch.ones(1 << 20, device=DEVICE, requires_grad=True)
+outputs = []
+for _ in range(5):
+    outputs.append(Square.apply(weight * 2).sum())
+"""
+RETAINED = """
+net = net_of()
+kept = None
+for _ in range(3):
+    loss = net(torch.randn(1024, 1024, device=DEVICE)).mean()
+    loss.backward(retain_graph=True)
+    kept = loss
+del loss
+"""
+CREATED = """
+weight = torch.randn(1 << 20, device=DEVICE, requires_grad=True)
+penalties = []
+for _ in range(4):
+    gradient, = torch.autograd.grad((weight ** 3).sum(), weight, create_graph=True)
+    penalties.append(gradient.pow(2).sum())
+del gradient
+"""
+HOOKS = """
+net = net_of()
+losses = []
+def unpack(value):
+    raise SystemExit("the hook of the program ran")
+with torch.autograd.graph.saved_tensors_hooks(lambda value: value.clone(), unpack):
+    for _ in range(3):
+        losses.append(net(torch.randn(1024, 1024, device=DEVICE)).mean())
+"""
+STATE = """
+net = net_of()
+hidden = torch.zeros(1024, 1024, device=DEVICE)
+for _ in range(8):
+    hidden = net(hidden)
+"""
+
+# --- Variables
+EXCEPTION = """
+def work():
+    batch = mib(24)
+    raise ValueError("bad batch")
+try:
+    work()
+except ValueError as error:
+    last_error = error
+"""
+ERRORS = """
+errors = []
+def work(number):
+    batch = mib(4)
+    raise ValueError(f"bad batch {number}")
+for number in range(6):
+    try:
+        work(number)
+    except ValueError as error:
+        errors.append(error)
+"""
+CAUSE = """
+def inner():
+    batch = mib(24)
+    raise KeyError("x")
+def outer():
+    try:
+        inner()
+    except KeyError as error:
+        raise RuntimeError("y") from error
+try:
+    outer()
+except RuntimeError as error:
+    failure = error
+"""
+CACHE = """
+import functools
+@functools.lru_cache(maxsize=None)
+def table(n):
+    return mib(n)
+for n in range(1, 7):
+    table(n)
+"""
+METHOD_CACHE = """
+import functools
+class Encoder:
+    @functools.lru_cache(maxsize=None)
+    def encode(self, n):
+        return mib(n)
+encoder = Encoder()
+for n in range(1, 7):
+    encoder.encode(n)
+"""
+CLOSURE = """
+callbacks = []
+def subscribe():
+    batch = mib(8)
+    callbacks.append(lambda: batch)
+for _ in range(3):
+    subscribe()
+"""
+DEFAULT = """
+def predict(scale, table=mib(24)):
+    return scale
+"""
+KEYWORD_DEFAULT = """
+def predict(scale, *, table=mib(24)):
+    return scale
+"""
+PARTIAL = """
+import functools
+step = functools.partial(print, mib(24))
+"""
+BOUND = """
+class Loader:
+    def __init__(self): self.batch = mib(24)
+    def next(self): return self.batch
+handler = Loader().next
+"""
+GENERATOR = """
+def batches():
+    batch = mib(24)
+    yield 1
+    yield 2
+stream = batches()
+next(stream)
+"""
+COROUTINE = """
+import types
+@types.coroutine
+def pause():
+    yield
+async def serve():
+    batch = mib(24)
+    await pause()
+task = serve()
+task.send(None)
+"""
+FUTURE = """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(2) as pool:
+    futures = [pool.submit(mib, 8) for _ in range(3)]
+"""
+QUEUE = """
+import queue
+work = queue.Queue()
+for _ in range(3):
+    work.put(mib(8))
+"""
+DEQUE = """
+import collections
+replay = collections.deque(maxlen=100)
+for _ in range(6):
+    replay.append(mib(4))
+"""
+LOCAL = """
+import threading
+local = threading.local()
+local.buffer = mib(24)
+"""
+CONTEXT = """
+import contextvars
+current = contextvars.ContextVar("current")
+current.set(mib(24))
+"""
+CLASS = """
+class Registry:
+    entries = {}
+for number in range(3):
+    Registry.entries[number] = mib(8)
+"""
+SLOTS = """
+class Item:
+    __slots__ = ("data",)
+    def __init__(self): self.data = mib(8)
+items = [Item() for _ in range(3)]
+"""
+NESTED = """
+state = {"cache": {"layer": {"keys": mib(12), "values": mib(12)}}}
+"""
+NAMED = """
+import collections
+Batch = collections.namedtuple("Batch", "inputs targets")
+last = Batch(mib(12), mib(12))
+"""
+DATACLASS = """
+import dataclasses
+@dataclasses.dataclass
+class Run:
+    samples: list
+run = Run([mib(8) for _ in range(3)])
+"""
+ORDERED = """
+import collections
+lru = collections.OrderedDict()
+for number in range(40):
+    lru[number] = mib(1)
+"""
+DEFAULTDICT = """
+import collections
+by_class = collections.defaultdict(list)
+for number in range(24):
+    by_class[number % 20].append(mib(1))
+"""
+CYCLE = """
+import gc
+gc.disable()
+class Node:
+    pass
+for _ in range(3):
+    node = Node()
+    node.self = node
+    node.data = mib(8)
+del node
+"""
+SHARED = """
+first = mib(24)
+second = [first]
+"""
+VIEWS = """
+rows = [mib(8)[:10] for _ in range(3)]
+"""
+MODULE_LIST = """
+net = net_of()
+outputs = []
+handle = net.register_forward_hook(lambda module, inputs, output: outputs.append(output.detach()))
+for _ in range(6):
+    with torch.no_grad():
+        net(torch.randn(1024, 1024, device=DEVICE))
+"""
+OLD_OPTIMIZER = """
+net = net_of(1024, 3)
+old = torch.optim.Adam(net.parameters())
+net(torch.randn(8, 1024, device=DEVICE)).sum().backward()
+old.step()
+old.zero_grad(set_to_none=True)
+net = None
+"""
+GRADIENTS = """
+net = net_of(1024, 6)
+net(torch.randn(8, 1024, device=DEVICE)).sum().backward()
+"""
+WEIGHTS = """
+net = net_of(1024, 6)
+"""
+LAST_VALUE = """
+import sys
+def work():
+    batch = mib(24)
+    raise ValueError("x")
+try:
+    work()
+except ValueError as error:
+    sys.last_value = error
+"""
+MODE = """
+from torch.overrides import TorchFunctionMode
+class Loud(TorchFunctionMode):
+    def __torch_function__(self, function, types, arguments=(), options=None):
+        print("the mode of the program ran")
+        return function(*arguments, **(options or {}))
+kept = [mib(8) for _ in range(3)]
+mode = Loud()
+import atexit
+mode.__enter__()
+"""
+
+
+def exception(name, function, size, kind="variable"):
+    return (kind, f"`{name}.__traceback__ -> {function}", size)
+
+
+WAYS = [
+    ("losses", LOSSES, [("autograd", "`losses`, a list" + GRAPH, 120)]),
+    ("total", TOTAL, [("autograd", "`total`" + GRAPH, 120)]),
+    ("history", HISTORY, [("autograd", "`trainer.history['loss']`, a list" + GRAPH, 120)]),
+    ("metric", METRIC, [("autograd", "`metric.value`" + GRAPH, 120)]),
+    ("custom function", CUSTOM, [("autograd", "`outputs`, a list" + GRAPH, 35)]),
+    ("retain_graph", RETAINED, [("autograd", "`kept`" + GRAPH, 12)]),
+    ("create_graph", CREATED, [("autograd", "`penalties`, a list" + GRAPH, 16)]),
+    ("saved tensor hooks", HOOKS, []),
+    ("hidden state", STATE, [("autograd", "`hidden`" + GRAPH, 64)]),
+    ("exception", EXCEPTION, [exception("last_error", "work() line 4: batch`", 24)]),
+    ("exceptions", ERRORS, [("variable", "`errors`, a list -> .__traceback__ -> work() line 5: batch", 24)]),
+    ("cause", CAUSE, [("variable", "`failure.__cause__.__traceback__ -> inner() line 4: batch`", 24)]),
+    ("lru_cache", CACHE, [("variable", "`table -> its cache`, a dict", 21)]),
+    ("lru_cache of a method", METHOD_CACHE, [("variable", "`Encoder.encode -> its cache`, a dict", 21)]),
+    ("closure", CLOSURE, [("variable", "`callbacks`, a list -> batch, a variable of its closure", 24)]),
+    ("default value", DEFAULT, [("variable", "`predict -> a default value`", 24)]),
+    ("keyword default", KEYWORD_DEFAULT, [("variable", "`predict.__kwdefaults__['table']`", 24)]),
+    ("partial", PARTIAL, [("variable", "`step.args`, a tuple", 24)]),
+    ("bound method", BOUND, [("variable", "`handler.__self__.batch`", 24)]),
+    ("generator", GENERATOR, [("variable", "`stream -> batches() line 4: batch`", 24)]),
+    ("coroutine", COROUTINE, [("variable", "`task -> serve() line 8: batch`", 24)]),
+    ("future", FUTURE, [("variable", "`futures`, a list -> ._result", 24)]),
+    ("queue", QUEUE, [("variable", "`work.queue`, a deque", 24)]),
+    ("deque", DEQUE, [("variable", "`replay`, a deque", 24)]),
+    ("thread-local", LOCAL, [("variable", "`local...", 24)]),
+    ("context variable", CONTEXT, [("variable", "`current, a context variable`", 24)]),
+    ("class attribute", CLASS, [("variable", "`Registry.entries`, a dict", 24)]),
+    ("slots", SLOTS, [("variable", "`items`, a list -> .data", 24)]),
+    ("nested", NESTED, [("variable", "`state['cache']['layer']['keys']`", 12),
+                        ("variable", "`state['cache']['layer']['values']`", 12)]),
+    ("named tuple", NAMED, [("variable", "`last`, a Batch", 24)]),
+    ("dataclass", DATACLASS, [("variable", "`run.samples`, a list", 24)]),
+    ("ordered dict", ORDERED, [("variable", "`lru`, a OrderedDict", 40)]),
+    ("defaultdict", DEFAULTDICT, [("variable", "`by_class`, a defaultdict", 24)]),
+    ("cycle", CYCLE, [("garbage", "a reference cycle with a Node", 24)]),
+    ("shared", SHARED, [("variable", "shared by `first` and `second`: free both", 24)]),
+    ("views", VIEWS, [("variable", "`rows`, a list", 24)]),
+    ("forward hook", MODULE_LIST, [("variable", "`outputs`, a list", 24)]),
+    ("old optimizer", OLD_OPTIMIZER, [("optimizer", "`old`", 36)]),
+    ("gradients", GRADIENTS, [("gradients", "`net`", 24), ("parameters", "`net`", 24)]),
+    ("weights", WEIGHTS, [("parameters", "`net`", 24)]),
+    ("sys.last_value", LAST_VALUE, [("variable", "`sys.last_value.__traceback__ -> work() line 5: batch`", 24)]),
+    ("torch function mode", MODE, [("variable", "`kept`, a list", 24)]),
+]
+
+# Two ways in one program: each still has its own row.
+_BY_NAME = {name: (text, rows) for name, text, rows in WAYS}
+PAIRS = [("losses", "deque"), ("total", "default value"), ("lru_cache", "generator"), ("queue", "cycle"),
+         ("custom function", "slots"), ("closure", "views"), ("class attribute", "partial"), ("metric", "shared"),
+         ("create_graph", "nested"), ("dataclass", "future")]
+PROGRAMS = WAYS + [(f"{one} and {other}", _BY_NAME[one][0] + _BY_NAME[other][0],
+                    [row for name in (one, other) for row in _BY_NAME[name][1] if " line " not in row[1]])
+                   for one, other in PAIRS]
+
+
+def without_lengths(path):
+    """ "`losses`, a list of 20" becomes "`losses`, a list" """
+    import re
+    return re.sub(r"(, a \w+) of \d+", r"\1", path)
+
+
+def is_row(wanted, row):
+    """Whether a row of the report is the wanted one, within 2 % or 1 MiB."""
+    kind, path, size = wanted
+    found = without_lengths(row["path"])
+    same = found.startswith(path[:-3]) if path.endswith("...") else found == path
+    return kind == row["kind"] and same and abs(row["bytes"] - (size << 20)) <= max(size << 20, 50 << 20) // 50

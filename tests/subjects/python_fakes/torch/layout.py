@@ -1,0 +1,40 @@
+"""The objects of C++ behind tensors and autograd's nodes, as culprit reads them: words of memory with PyTorch's layout.
+A structure of ctypes has the address of its memory where an object of pybind11 has its pointer."""
+import ctypes
+
+_CUDA = 1  # c10::DeviceType
+
+
+class StorageImpl(ctypes.Structure):
+    _fields_ = [("head", ctypes.c_uint64 * 2), ("data", ctypes.c_uint64), ("context", ctypes.c_uint64 * 2),
+                ("device", ctypes.c_uint64), ("size", ctypes.c_uint64), ("rest", ctypes.c_uint64 * 5)]
+
+    def __init__(self, address, size):
+        super().__init__(data=address, device=_CUDA, size=size)
+
+
+class TensorImpl(ctypes.Structure):
+    _fields_ = [("head", ctypes.c_uint64 * 2), ("storage", ctypes.c_uint64), ("rest", ctypes.c_uint64 * 5)]
+
+
+class SavedTensor(ctypes.Structure):
+    """torch/csrc/autograd/saved_variable.h"""
+    _fields_ = [("tensor", ctypes.c_uint64), ("pointers", ctypes.c_uint64 * 4), ("numbers", ctypes.c_uint64),
+                ("bits", ctypes.c_uint64), ("hooks", ctypes.c_uint64)]
+
+
+class Node:
+    """A node of autograd's graph. It keeps the memory of a tensor that it saved, and not the tensor."""
+    __slots__ = ("_raw_saved_self", "alive", "next_functions")
+
+    def __init__(self, following=(), saved=None, hooks=0):
+        self.next_functions = tuple((one, 0) for one in following)
+        self.alive = self._raw_saved_self = None
+        if saved is not None:
+            empty = TensorImpl()
+            self.alive = saved._storage, saved._implementation, empty
+            self._raw_saved_self = SavedTensor(tensor=ctypes.addressof(empty) if hooks else saved._cdata, hooks=hooks)
+
+    @property
+    def _saved_self(self):
+        raise SystemExit("a saved tensor was read through the program's hooks")
