@@ -64,10 +64,11 @@ TEST_CASE("PyTorch's segments are joined with its own account of them", "[python
   CHECK(inside.at("largest")[0].at("held_by") == "`Trainer.losses`, a list of 3");
   const std::string text = text_report(run);
   CHECK(has(text, "   tensors    2.05 MiB live · 1.95 MiB idle, when Python began to end\n"));
-  CHECK(has(text, "   live       2.05 MiB  3x  held by `Trainer.losses`, a list of 3\n"));
+  CHECK(has(text, "   kept by    2.05 MiB  variables  `trainer.losses`, a list of 3\n"));
   CHECK(has(text, "--torch-history shows"));
   CHECK(report.json.at("summary").at("live_cached_bytes") == 3 * kTensor);
-  CHECK(has(text, "LIVE IN CACHES: 2.05 MiB, 3 tensors, held by `Trainer.losses`, a list of 3\n"));
+  CHECK(has(text, "LIVE IN CACHES: 2.05 MiB, kept by `trainer.losses`, a list of 3\n"));
+  CHECK(inside.at("kept").at(0).at("bytes") == 3 * kTensor);
   // The innermost Python line; the stand-in does not count as an installed package.
   CHECK(has(text, "   largest    4.00 MiB  2x  cuda.py:"));
 }
