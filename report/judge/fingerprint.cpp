@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "report/base/parallel.h"
+#include "report/base/stable_hash.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frames.h"
@@ -13,20 +14,6 @@
 namespace culprit::report {
 namespace {
 
-// FNV-1a, because std::hash is not stable across platforms and releases.
-class Hash {
- public:
-  void add(std::string_view text) {
-    for (const char c : text) add_byte(static_cast<unsigned char>(c));
-    add_byte(0);
-  }
-  std::string hex() const { return hex_id(value_); }
-
- private:
-  void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3ULL; }
-  std::uint64_t value_ = 0xcbf29ce484222325ULL;
-};
-
 // The name of a Python file, which stands in for the library. A notebook gives each cell a file of its own, named after
 // the process, or after the number of the cell.
 std::string_view python_file(std::string_view file) {
@@ -35,7 +22,7 @@ std::string_view python_file(std::string_view file) {
   return base_name(file);
 }
 
-void add(const Frame& frame, Hash* hash) {
+void add(const Frame& frame, StableHash* hash) {
   if (frame.python) {
     hash->add(std::string_view(frame.function).substr(frame.function.rfind('.') + 1));
     hash->add(python_file(frame.file));
@@ -48,7 +35,7 @@ void add(const Frame& frame, Hash* hash) {
 }  // namespace
 
 std::string fingerprint(const Group& group) {
-  Hash hash;
+  StableHash hash;
   hash.add(kind_name(group.kind));
   std::vector<const Frame*> frames = program_frames(*group.stack);
   // A stack of others' frames alone, for example in a script of the standard library: all of its Python frames.

@@ -34,9 +34,9 @@ const ObjectGraph::Node* HeapPaths::object(std::uint32_t node) const {
 void HeapPaths::add_steps(const std::vector<MemoryBlock>& blocks) {
   constexpr std::uint32_t kNoName = 2;  // a step that a program has no name for costs more
   for (const ObjectGraph::Variable& variable : graph_.variables)
-    steps_.push_back({kRoot, variable.to + 1, variable.name, variable.local, cost_of_variable(graph_, variable)});
+    steps_.push_back({kRoot, variable.to + 1, variable.name, cost_of_variable(graph_, variable)});
   for (const ObjectGraph::Edge& edge : graph_.edges)
-    steps_.push_back({edge.from + 1, edge.to + 1, edge.name, false, graph_.strings[edge.name].empty() ? kNoName : 1});
+    steps_.push_back({edge.from + 1, edge.to + 1, edge.name, graph_.strings[edge.name].empty() ? kNoName : 1});
   for (const ObjectGraph::Memory& memory : graph_.memory) {
     auto behind =
         std::upper_bound(blocks.begin(), blocks.end(), memory.address,

@@ -24,7 +24,6 @@ class HeapPaths {
   struct Step {
     std::uint32_t from = 0, to = 0;
     std::uint32_t name = 0;      // a string of the graph
-    bool local = false;          // the step to a variable of a running function
     std::uint32_t cost = 1;      // a path with a lower sum reads better
     Reach reach = Reach::kNone;  // of its end; a step from the root: of what it makes reachable
   };

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "report/base/stable_hash.h"
 #include "report/base/words.h"
 #include "report/keepers/keeper_words.h"
 
@@ -16,16 +17,11 @@ constexpr std::size_t kMostSearches = 500;  // for them: each walks over the gra
 constexpr std::size_t kMostKeepers = 64;
 constexpr char kNoObject[] = "no Python object leads to it: workspaces, extensions, tensors of C++";
 
-// FNV-1a, as for the ids of leaks.
 std::string id_of(KeeperKind kind, std::string_view text) {
-  std::uint64_t value = 0xcbf29ce484222325ULL;
-  const auto add = [&](std::string_view part) {
-    for (const char c : part) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-    value *= 0x100000001b3ULL;
-  };
-  add(keeper_kind_name(kind));
-  add(text);
-  return hex_id(value);
+  StableHash hash;
+  hash.add(keeper_kind_name(kind));
+  hash.add(text);
+  return hash.hex();
 }
 
 bool has_flag(const HeapPaths& paths, const HeapPaths::Path& path, std::uint32_t flag) {

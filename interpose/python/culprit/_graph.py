@@ -35,7 +35,6 @@ _LONGEST = 60
 _CALIBRATED = 64
 
 
-
 class _Slot:
     __slots__ = ("field",)
 
