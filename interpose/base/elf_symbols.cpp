@@ -136,6 +136,11 @@ std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32
   return type == STT_GNU_IFUNC || type == STT_TLS ? 0 : module.load_bias + symbol->st_value;
 }
 
+std::uint64_t symbol_bytes(const ElfModule& module, const char* name) {
+  const ElfW(Sym)* symbol = find_definition(module, name, gnu_hash_of(name));
+  return symbol == nullptr ? 0 : symbol->st_size;
+}
+
 bool defines_symbol(const ElfModule& module, const char* name, std::uint32_t hash) {
   return find_definition(module, name, hash) != nullptr;
 }

@@ -48,6 +48,8 @@ bool is_own_module(const ElfModule& module);
 // Address of the function or variable `name` that `module` defines, of its default version; 0 if none. Also 0 for
 // symbols that only the loader can resolve (IFUNCs, thread-local variables).
 std::uint64_t find_symbol(const ElfModule& module, const char* name);
+// The size of it; 0 if there is none.
+std::uint64_t symbol_bytes(const ElfModule& module, const char* name);
 
 // With the name's hash precomputed, for looking up many names in many modules.
 constexpr std::uint32_t gnu_hash_of(const char* name) {

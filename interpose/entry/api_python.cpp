@@ -1,4 +1,4 @@
-// The functions that the start-up hook of Python packages up to 0.1.0 looks up in the process.
+// The functions that Python packages look up in the process: up to 0.1.0 their start-up hook, now `culprit.tensors()`.
 #include <errno.h>
 
 #include <cstring>
@@ -7,6 +7,8 @@
 #include "interpose/base/placement.h"
 #include "interpose/dump/thread_names.h"
 #include "interpose/process/process.h"
+#include "interpose/view/interpreter.h"
+#include "interpose/view/python_view.h"
 
 using namespace culprit;
 
@@ -28,4 +30,13 @@ CULPRIT_EXPORT void culprit_api_thread_name(const char* name) {
   Process* process = process_if_recording();
   if (process != nullptr && thread_state.generation == process->generation)
     on_own_stack([&] { apply_thread_name(process->tables.threads, thread_state.index, process->dump); });
+}
+
+// The dictionary with the view's code (view/inside.py); None: it cannot be in this interpreter. With the GIL.
+CULPRIT_EXPORT PyObject* culprit_api_python_view() {
+  PyObject* scope = view_scope();
+  if (scope == nullptr && find_interpreter() == nullptr) return nullptr;
+  if (scope == nullptr) scope = the_interpreter().none();
+  the_interpreter().Py_IncRef(scope);
+  return scope;
 }

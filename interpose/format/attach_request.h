@@ -1,8 +1,9 @@
-// The request of `culprit attach` and `culprit detach` to the library inside the process: written into the process's
-// memory, where the library also stores its answer. The library exports
+// The request of `culprit attach`, `culprit detach` and `culprit tensors` to the library inside the process: written
+// into the process's memory, where the library also stores its answer. The library exports
 //
 //     void culprit_attach_v6(culprit::AttachRequest*);
 //     void culprit_detach_v6(culprit::AttachRequest*);
+//     void culprit_tensors_v6(culprit::AttachRequest*);   // kBegin and kEnd only; the answer is in culprit_frozen
 //
 // and, for looking at it from outside, the variable culprit_prepared, which is kPrepared once the library is loaded. A
 // child that was forked while its parent loaded the library has a part of it.

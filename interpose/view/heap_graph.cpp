@@ -17,6 +17,7 @@ constexpr std::size_t kTypeOffset = 8;
 constexpr std::size_t kFlagsOffset = 168;
 constexpr std::size_t kTraverseOffset = 184;
 constexpr std::size_t kIsCollectedOffset = 328;
+constexpr std::size_t kHeadBytes = 16;             // PyGC_Head
 constexpr std::uint64_t kHasCollector = 1U << 14;  // Py_TPFLAGS_HAVE_GC
 constexpr std::uint64_t kTupleOrDict = (1U << 26) | (1U << 29);
 constexpr std::uint32_t kMostWords = 64;
@@ -113,6 +114,25 @@ class HeapGraph {
     const std::uint64_t given = given_;
     for (from_ = given; from_ < nodes_.size() && !failed_; ++from_) traverse_one();
     return !failed_;
+  }
+
+  // The references of all nodes, and of all tracked objects that they lead to.
+  bool traverse_all() {
+    takes_tracked_ = true;
+    for (from_ = 0; from_ < nodes_.size() && !failed_; ++from_) traverse_one();
+    return !failed_;
+  }
+
+  // A list of the nodes; nullptr: an error is set.
+  PyObject* objects() {
+    const Interpreter& python = the_interpreter();
+    PyObject* list = python.PyList_New(0);
+    for (std::uint32_t node = 0; list != nullptr && node < nodes_.size(); ++node) {
+      if (python.PyList_Append(list, object_of(node)) == 0) continue;
+      python.Py_DecRef(list);
+      return nullptr;
+    }
+    return list;
   }
 
   // The nodes so far are all that the caller gives; later ones are containers that the collector does not track.
@@ -223,6 +243,14 @@ class HeapGraph {
     if (traverse != nullptr) traverse(object, visit, this);
   }
 
+  // The head that the collector has in front of an object begins with a pointer (PyGC_Head): 0 = it is not tracked.
+  static bool is_tracked(PyObject* object, std::uint64_t flags) {
+    if ((flags & kHasCollector) == 0) return false;
+    const auto is_collected = field<int (*)(PyObject*)>(type_of(object), kIsCollectedOffset);
+    if (is_collected != nullptr && is_collected(object) == 0) return false;
+    return field<std::uint64_t>(reinterpret_cast<const char*>(object) - kHeadBytes, 0) != 0;
+  }
+
   static int visit(PyObject* object, void* self) { return static_cast<HeapGraph*>(self)->visit_one(object); }
 
   int visit_one(PyObject* object) {
@@ -231,7 +259,8 @@ class HeapGraph {
     if (node < 0) {
       // The collector tracks neither a tuple nor a dictionary that never had a tracked object in it. Other objects
       // without a track may be incomplete.
-      if ((field<std::uint64_t>(type_of(object), kFlagsOffset) & kTupleOrDict) == 0) return 0;
+      const auto flags = field<std::uint64_t>(type_of(object), kFlagsOffset);
+      if ((flags & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object, flags))) return 0;
       node = add(object);
       if (node < 0) return 1;
     }
@@ -278,7 +307,7 @@ class HeapGraph {
   static constexpr std::uint64_t kFirstTable = 1 << 17;
 
   const std::uint64_t most_;
-  bool failed_ = false;
+  bool failed_ = false, takes_tracked_ = false;
   std::uint64_t from_ = 0, given_ = 0;
   PrivateArray<std::uint64_t> nodes_;  // addresses of objects
   PrivateArray<std::uint32_t> known_;  // references that were seen, by node
@@ -324,6 +353,19 @@ PyObject* heap_edges(PyObject*, PyObject* arguments) {
   graph.end_of_given();
   done = done && graph.traverse(everything) && add_extra(lists[2], &graph) && graph.prune(lists[1], lists[3]);
   PyObject* result = done ? graph.result() : nullptr;
+  if (result == nullptr && python.PyErr_Occurred() == nullptr) return new_none();
+  return result;
+}
+
+PyObject* heap_objects(PyObject*, PyObject* arguments) {
+  KeepErrno keep;
+  const Interpreter& python = the_interpreter();
+  PyObject* roots = python.PyTuple_GetItem(arguments, 0);
+  PyObject* limit = roots == nullptr ? nullptr : python.PyTuple_GetItem(arguments, 1);
+  const long most = limit == nullptr ? -1 : python.PyLong_AsLong(limit);
+  if (most < 0) return nullptr;
+  HeapGraph graph(static_cast<std::uint64_t>(most));
+  PyObject* result = graph.add_list(roots) && graph.traverse_all() ? graph.objects() : nullptr;
   if (result == nullptr && python.PyErr_Occurred() == nullptr) return new_none();
   return result;
 }

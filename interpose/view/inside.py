@@ -3,7 +3,9 @@ in its main thread, then calls add() with the other sources, then begin().
 
 Given by the library: sys; name_thread(number, name, ended); at_exit, which takes the last view; note_end, which
 notes the memory in use when the interpreter begins to end; on_ran_out, which takes
-one when memory ran out; torch_history; and a copy of the builtins, which belongs to this code alone.
+one when memory ran out; heap_edges, heap_objects and words
+(heap_graph.h); copying_time, yield_gil, freeze and
+leave (frozen_copy.h); torch_history; and a copy of the builtins, which belongs to this code alone.
 
 All of this runs between two lines of the program, like a signal handler. So it imports nothing for the program, takes
 no lock of Python code, raises no error of its own, prints nothing, and makes no name in a module of the program, except
@@ -179,13 +181,63 @@ def _torch_is_initialized():
 
 def take(taken):
     """The text of the view of this moment; None when there is nothing to tell."""
-    view = own._view.collect(taken, own._view.MOST_OBJECTS, (heap_edges, words))
+    view = own._view.collect(taken, own._view.MOST_OBJECTS, (heap_edges, heap_objects, words))
     if taken == "out-of-memory":
         state["ran_out"] = view
         return None if view is None else own._view.text(view)
     if view is None and state["ran_out"] is None:
         return None
     return own._view.text(view or {"taken": taken, "caches": [], "pools": [], "objects": []}, state["ran_out"])
+
+
+def take_frozen():
+    """The view for `culprit tensors PID`: the objects are looked at in a frozen copy of the process. Returns whether
+    there is one; None: no framework is in use."""
+    import gc
+
+    view = own._view.collect("snapshot", False)
+    if view is None:
+        return None
+    known = own._readers.known_arrays()
+    collects = gc.isenabled()
+    interval = sys.getswitchinterval()
+    # A thread that waits for the GIL asks for it after this time. No such request may lie in the copy, which has one
+    # thread: it would wait for another one for ever. Those that wait now have asked, and had their turn, before
+    # yield_gil() is over; those that wait then ask once the copy is there.
+    longer = max(interval, min(2e-6 * copying_time() + 0.002, 0.05))
+    if longer != interval:
+        sys.setswitchinterval(longer)
+    yield_gil(int(min(interval, 0.01) * 1e6) + 1000)
+    gc.disable()
+    for _ in range(3):
+        _no_work()  # a collection that is due takes place here
+    copied = freeze()
+    if copied == 0:
+        _look_at_copy(view, known)
+    if collects:
+        gc.enable()
+    if longer != interval:
+        sys.setswitchinterval(interval)
+        yield_gil(0)
+    return copied == 1
+
+
+def _no_work():
+    pass
+
+
+def _look_at_copy(view, known):
+    """In the copy; does not return."""
+    text = None
+    try:
+        graph = own._view.graph((heap_edges, heap_objects, words), known)
+        if graph is not None:
+            view["graph"] = graph
+        text = own._view.text(view)
+    except BaseException:  # pylint: disable=broad-except
+        pass
+    finally:
+        leave(text)
 
 
 def guarded(work, *arguments):

@@ -13,7 +13,9 @@ SpinLock lock;
 
 // Whether this module has an interpreter whose whole interface can be seen.
 bool read_interface(const ElfModule& module) {
-  if (find_symbol(module, "_PyRuntime") == 0) return false;
+  found.runtime = reinterpret_cast<std::uint64_t*>(find_symbol(module, "_PyRuntime"));
+  if (found.runtime == nullptr) return false;
+  found.runtime_words = symbol_bytes(module, "_PyRuntime") / sizeof(std::uint64_t);
   const auto find = [&](const char* name) { return reinterpret_cast<void*>(find_symbol(module, name)); };
   bool complete = true;
 #define PYTHON_FUNCTION(name, result, parameters)                   \

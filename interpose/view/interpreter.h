@@ -2,6 +2,8 @@
 // dlsym(), without the loader's lock, and without a dependency on libpython.
 #pragma once
 
+#include <cstdint>
+
 struct _object;
 using PyObject = _object;  // CPython's own name for it
 
@@ -12,6 +14,8 @@ struct Interpreter {
 #define PYTHON_OPTIONAL(name, result, parameters) result(*name) parameters;
 #define PYTHON_VARIABLE(name) PyObject** name;
 #include "interpose/view/interpreter.def"
+  std::uint64_t* runtime;  // _PyRuntime, the state that all interpreters share
+  std::uint64_t runtime_words;
 
   PyObject* none() const { return reinterpret_cast<PyObject*>(_Py_NoneStruct); }
   bool is_ending() const {

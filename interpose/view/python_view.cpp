@@ -14,6 +14,7 @@
 #include "interpose/system/own_stack.h"
 #include "interpose/system/raw_calls.h"
 #include "interpose/system/restrictions.h"
+#include "interpose/view/frozen_copy.h"
 #include "interpose/view/heap_graph.h"
 #include "interpose/view/interpreter.h"
 #include "interpose/view/view_file.h"
@@ -117,7 +118,12 @@ const MethodDef kNameThread = {"name_thread", name_thread, kVarArgs, nullptr};
 const MethodDef kOnRanOut = {"culprit_on_ran_out", on_ran_out, kVarArgs, nullptr};
 const MethodDef kNoteEnd = {"culprit_note_end", note_end, kNoArgs, nullptr};
 const MethodDef kHeapEdges = {"heap_edges", heap_edges, kVarArgs, nullptr};
+const MethodDef kHeapObjects = {"heap_objects", heap_objects, kVarArgs, nullptr};
 const MethodDef kWords = {"words", read_words, kVarArgs, nullptr};
+const MethodDef kCopyingTime = {"copying_time", copying_time, kNoArgs, nullptr};
+const MethodDef kYieldGil = {"yield_gil", yield_gil, kVarArgs, nullptr};
+const MethodDef kFreeze = {"freeze", freeze, kNoArgs, nullptr};
+const MethodDef kLeave = {"leave", leave, kVarArgs, nullptr};
 const MethodDef kAtExit = {"culprit_at_exit", at_exit, kNoArgs, nullptr};
 
 // --- Loading
@@ -184,10 +190,15 @@ bool load(const Process& process) {
   const PythonRef history(python.PyLong_FromLong(process.options.torch_history ? 1 : 0));
   return builtins && scope && give(scope.get(), "sys", sys) && give(scope.get(), "torch_history", history.get()) &&
          give_function(scope.get(), kNameThread, "name_thread") && give_function(scope.get(), kAtExit, "at_exit") &&
-         give_function(scope.get(), kHeapEdges, "heap_edges") && give_function(scope.get(), kWords, "words") &&
-         give_function(scope.get(), kOnRanOut, "on_ran_out") && give_function(scope.get(), kNoteEnd, "note_end") &&
+         give_function(scope.get(), kHeapEdges, "heap_edges") &&
+         give_function(scope.get(), kHeapObjects, "heap_objects") && give_function(scope.get(), kWords, "words") &&
+         give_function(scope.get(), kCopyingTime, "copying_time") &&
+         give_function(scope.get(), kYieldGil, "yield_gil") && give_function(scope.get(), kFreeze, "freeze") &&
+         give_function(scope.get(), kLeave, "leave") && give_function(scope.get(), kOnRanOut, "on_ran_out") &&
+         give_function(scope.get(), kNoteEnd, "note_end") &&
          run_source(culprit_source_inside, "culprit", builtins.get(), scope.get()) &&
          add_module(scope.get(), builtins.get(), "culprit._referrers", culprit_source_referrers) &&
+         add_module(scope.get(), builtins.get(), "culprit._readers", culprit_source_readers) &&
          add_module(scope.get(), builtins.get(), "culprit._graph", culprit_source_graph) &&
          add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) && give(own, kKey, scope.get());
 }
@@ -328,9 +339,19 @@ bool serve_names(Process& process) {
   return true;
 }
 
+// Returns false when an exception of the program is set. In the copy it does not return.
+bool serve_frozen(Process& process) {
+  note_frozen_served(process);
+  bool passes_on = false;
+  const PythonRef done(call_guarded(&process, "take_frozen", nullptr, &passes_on));
+  note_frozen_result(process, done.get());
+  return !passes_on;
+}
+
 bool serve(Process& process, std::uint32_t requests) {
   if (!serve_load(process)) return false;
   if (loaded() == nullptr) return true;
+  if ((requests & kViewFrozen) != 0 && !serve_frozen(process)) return false;
   if ((requests & kViewLoad) != 0 && !serve_names(process)) return false;
   if ((requests & kViewRanOut) != 0 && !serve_ran_out(process)) return false;
   return (requests & kViewSnapshot) == 0 || take_view(process, "snapshot", nullptr);
@@ -414,6 +435,22 @@ void serve_view_requests(Process& process, std::uint32_t requests) {
 void request_snapshot_view(Process& process, const char* path) {
   keep_snapshot_path(path);
   request_view(process, kViewSnapshot);
+}
+
+PyObject* view_scope() {
+  KeepErrno keep;
+  Process* process = usable_process();
+  if (process == nullptr || !on_own_stack([&] {
+        VisitInTracker visit;
+        look_for_python(*process);
+        return process->python.is_readable() && find_interpreter() != nullptr;
+      })) {
+    return nullptr;
+  }
+  const Interpreter& python = the_interpreter();
+  if (python.PyInterpreterState_Get() != python.PyInterpreterState_Main()) return nullptr;
+  if (loaded() == nullptr && !serve_load(*process)) python.PyErr_Clear();
+  return loaded();
 }
 
 }  // namespace culprit

@@ -12,6 +12,8 @@
 // Interpreters that hide their functions, that have no GIL or an unknown version, and subinterpreters are left alone.
 #pragma once
 
+#include "interpose/view/interpreter.h"
+
 #include <cstdint>
 
 #include "interpose/call_stack/view_requests.h"
@@ -25,5 +27,9 @@ void serve_view_requests(Process& process, std::uint32_t requests);
 
 // Asks for a view beside the snapshot at `path`. Otherwise like serve_view_requests().
 void request_snapshot_view(Process& process, const char* path);
+
+// The dictionary with the view's code in the calling interpreter, for the Python package: a borrowed reference;
+// nullptr: the code cannot be there, and no error is set. Needs the GIL.
+PyObject* view_scope();
 
 }  // namespace culprit

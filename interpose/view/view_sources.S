@@ -10,6 +10,7 @@
     .section .rodata.culprit_view_sources, "a", @progbits
     SOURCE culprit_source_inside, inside.py
     SOURCE culprit_source_referrers, _referrers.py
+    SOURCE culprit_source_readers, _readers.py
     SOURCE culprit_source_graph, _graph.py
     SOURCE culprit_source_view, _view.py
     .section .note.GNU-stack, "", @progbits

@@ -4,6 +4,7 @@
 extern "C" {
 extern const char culprit_source_inside[] __attribute__((visibility("hidden")));
 extern const char culprit_source_referrers[] __attribute__((visibility("hidden")));
+extern const char culprit_source_readers[] __attribute__((visibility("hidden")));
 extern const char culprit_source_graph[] __attribute__((visibility("hidden")));
 extern const char culprit_source_view[] __attribute__((visibility("hidden")));
 }

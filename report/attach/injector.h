@@ -14,10 +14,10 @@
 
 namespace culprit::report {
 
-enum class Injection { kAttach, kDetach };
+enum class Injection { kAttach, kDetach, kTensors };
 
 struct InjectionOrder {
-  Injection what = Injection::kAttach;
+  Injection what = Injection::kAttach;  // kTensors: one step only, request.step
   format::AttachRequest request = {};
   std::string library;                     // path of libculprit.so for this process
   std::chrono::milliseconds limit{10000};  // for each step of the injection

@@ -64,8 +64,9 @@ class Session {
   using Places = std::vector<std::uint64_t>;
 
   format::AttachRequest work() {
-    format::AttachRequest answer = step(AttachStep::kBegin, {});
-    if (answer.result == AttachResult::kDone) finish(&answer);
+    const bool one_step = order_.what == Injection::kTensors;
+    format::AttachRequest answer = step(one_step ? order_.request.step : AttachStep::kBegin, {});
+    if (answer.result == AttachResult::kDone && !one_step) finish(&answer);
     if (left_memory_.size != 0 && !interrupted()) unmap_left_memory();
     facts_->longest_stop = std::max(longest_stop_, choice_.longest_stop());
     facts_->repeated_calls = choice_.repeated_calls();
@@ -186,7 +187,9 @@ class Session {
 
   // Where the library can be asked; while no thread is stopped, because it takes time.
   void find_functions() {
-    function_ = attaches() && !undoing_ ? "culprit_attach_v6" : "culprit_detach_v6";
+    function_ = order_.what == Injection::kTensors ? "culprit_tensors_v6"
+                : attaches() && !undoing_          ? "culprit_attach_v6"
+                                                   : "culprit_detach_v6";
     const std::vector<MappedRange> mappings = process_.mappings();
     const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
     is_loaded_ = library != nullptr;

@@ -193,7 +193,9 @@ StepTime::~StepTime() {
         format_time(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count())));
 }
 
-void show_status(std::string_view text) { loggers().sink->show_status(text); }
+void show_status(std::string_view text) {
+  if (::isatty(STDERR_FILENO) == 1 && shows(Level::kNormal)) loggers().sink->show_status(text);
+}
 void wipe_status() { loggers().sink->wipe_status(); }
 
 }  // namespace culprit::report::log

@@ -9,6 +9,9 @@
 namespace culprit::report {
 namespace {
 
+// In the first line: memory with no known keeper, from this part of all on.
+constexpr std::uint64_t kNotKnownShare = 10;
+
 void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
   if (report.live_cached_bytes == 0) return;
   std::string text = format_bytes(report.live_cached_bytes);
@@ -33,6 +36,14 @@ void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
     if (!largest->file.empty())
       text += " at " + std::string(base_name(largest->file)) + ":" + std::to_string(largest->line);
     if (!largest->held_by.empty()) text += ", held by " + largest->held_by;
+  }
+  // A keeper that was not found is no absence of one.
+  for (const CacheInside& inside : report.caches_inside) {
+    for (const Keeper& one : inside.kept) {
+      if (one.kind == KeeperKind::kNotKnown && one.bytes >= report.live_cached_bytes / kNotKnownShare)
+        text += (keeper == nullptr && largest == nullptr ? ", " : "; ") + format_bytes(one.bytes) +
+                " kept by what is not known: " + one.path;
+    }
   }
   Finding& finding = add_finding(FindingKind::kLiveInCaches, text, list);
   finding.bytes = report.live_cached_bytes;

@@ -12,7 +12,16 @@ namespace {
 
 constexpr std::size_t kListed = 16;
 constexpr char kTorchPool[] = "PyTorch caching allocator";
-constexpr char kCuPyPool[] = "CuPy memory pool";
+
+// The pools of other frameworks, by the name that the view has for them.
+struct PoolName {
+  const char* framework;
+  const char* pool;  // of judge/pool_rules.cpp
+};
+constexpr PoolName kPools[] = {
+    {"cupy", "CuPy memory pool"},
+    {"jax", "XLA BFC allocator"},
+};
 
 // The first element of a sorted list at this address or above.
 template <typename List>
@@ -83,6 +92,18 @@ void keep_largest(CacheInside* inside) {
   if (inside->largest.size() > kListed) inside->largest.resize(kListed);
 }
 
+// Adds a row for the bytes that the framework counts and no keeper has, so that the rows add up.
+void fit_keepers(std::vector<Keeper> keepers, CacheInside* inside) {
+  inside->kept = std::move(keepers);
+  std::uint64_t known = 0;
+  for (const Keeper& keeper : inside->kept) known += keeper.bytes;
+  if (known >= inside->live_bytes) return;
+  Keeper rest;
+  rest.bytes = inside->live_bytes - known;
+  rest.path = "the framework did not list it";
+  inside->kept.push_back(std::move(rest));
+}
+
 // Sums up PyTorch's segments.
 class TorchInside {
  public:
@@ -122,15 +143,7 @@ class TorchInside {
 
  private:
   void add_keepers() {
-    inside_.kept = find_keepers(*view_.graph, blocks_);
-    std::uint64_t known = 0;
-    for (const Keeper& keeper : inside_.kept) known += keeper.bytes;
-    if (known < inside_.live_bytes) {
-      Keeper rest;
-      rest.bytes = inside_.live_bytes - known;
-      rest.path = "the framework did not list it";
-      inside_.kept.push_back(std::move(rest));
-    }
+    fit_keepers(find_keepers(*view_.graph, blocks_), &inside_);
     if (pending_bytes_ != 0) {
       Keeper pending;
       pending.kind = KeeperKind::kPending;
@@ -148,27 +161,47 @@ class TorchInside {
   std::map<std::tuple<std::string, std::uint64_t, std::string, std::string>, CacheInside::Place> places_;
 };
 
-void add_cupy(const PythonView& view, std::vector<CacheInside>* caches) {
-  CacheInside arrays;
-  for (const PythonView::Object& object : view.objects) {
-    if (object.type.compare(0, 5, "cupy.") != 0 || object.holders.empty()) continue;
-    arrays.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
+// The arrays of the graph in this pool, each memory once, as blocks of `inside`.
+void add_keepers_of_pool(const PythonView& view, const PythonView::Pool& pool, CacheInside* inside) {
+  const std::string exact = pool.framework + ":" + std::to_string(pool.device);
+  std::map<std::uint64_t, std::uint64_t> bytes;  // by address
+  for (const ObjectGraph::Memory& memory : view.graph->memory) {
+    const std::string& name = view.graph->strings[memory.pool];
+    const bool in_pool = name == exact || name == pool.framework;
+    if (!in_pool || containing(view.segments, memory.address) != view.segments.end()) continue;
+    bytes[memory.address] = std::max(bytes[memory.address], memory.bytes);
   }
-  keep_largest(&arrays);
+  std::vector<LiveBlock> blocks;
+  for (const auto& [address, size] : bytes) blocks.push_back({{address, size}, false});
+  fit_keepers(find_keepers(*view.graph, std::move(blocks)), inside);
+}
+
+void add_pools(const PythonView& view, std::vector<CacheInside>* caches) {
   for (const PythonView::Pool& pool : view.pools) {
-    if (pool.framework != "cupy" || pool.used_bytes > pool.total_bytes) continue;
-    CacheInside cupy = arrays;
-    cupy.pool = kCuPyPool;
-    cupy.taken = view.taken;
-    cupy.live_bytes = pool.used_bytes;
-    cupy.idle_bytes = pool.total_bytes - pool.used_bytes;
-    caches->push_back(std::move(cupy));
+    const auto known = std::find_if(std::begin(kPools), std::end(kPools),
+                                    [&](const PoolName& one) { return pool.framework == one.framework; });
+    if (known == std::end(kPools) || pool.used_bytes > pool.total_bytes) continue;
+    CacheInside inside;
+    for (const PythonView::Object& object : view.objects) {
+      if (object.type.compare(0, pool.framework.size() + 1, pool.framework + ".") == 0 && !object.holders.empty())
+        inside.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
+    }
+    keep_largest(&inside);
+    inside.pool = known->pool;
+    inside.taken = view.taken;
+    inside.live_bytes = pool.used_bytes;
+    inside.idle_bytes = pool.total_bytes - pool.used_bytes;
+    if (view.graph != nullptr) add_keepers_of_pool(view, pool, &inside);
+    caches->push_back(std::move(inside));
   }
 }
 
 }  // namespace
 
-bool tells_from_inside(const std::string& pool) { return pool == kTorchPool || pool == kCuPyPool; }
+bool tells_from_inside(const std::string& pool) {
+  return pool == kTorchPool ||
+         std::any_of(std::begin(kPools), std::end(kPools), [&](const PoolName& one) { return pool == one.pool; });
+}
 
 std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns) {
   std::vector<CacheInside> caches;
@@ -190,7 +223,7 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
     if (segment->bytes == bytes) torch.add(*segment);
   }
   torch.finish(&caches);
-  add_cupy(view, &caches);
+  add_pools(view, &caches);
   return caches;
 }
 
@@ -237,7 +270,7 @@ std::vector<CacheInside> look_inside(const PythonView& then) {
   TorchInside torch(then);
   for (const PythonView::Segment& segment : then.segments) torch.add(segment);
   torch.finish(&caches);
-  add_cupy(then, &caches);
+  add_pools(then, &caches);
   return caches;
 }
 

@@ -76,6 +76,7 @@ class Finder {
     Keeper& row = rows_.try_emplace({made.kind, made.path}, made).first->second;
     row.bytes += blocks_[block].bytes;
     ++row.count;
+    row.blocks.push_back(blocks_[block].address);
   }
 
   Keeper keeper_of(std::size_t block) {
@@ -91,12 +92,16 @@ class Finder {
         break;
     }
     if (blocks_[block].private_pool) return keeper(KeeperKind::kGraphs, "CUDA graphs", "");
-    const std::uint64_t hidden = paths_.graph().hidden;
-    if (hidden == 0) return keeper(KeeperKind::kNative, kNoObject, "");
-    return keeper(KeeperKind::kNotKnown,
-                  "no Python object leads to it: C++, or " + plural(hidden, "saved tensor", "saved tensors") +
-                      " behind hooks, which are not read",
-                  "hooks");
+    const ObjectGraph& graph = paths_.graph();
+    if (!graph.problem.empty()) return keeper(KeeperKind::kNotKnown, graph.problem, "problem");
+    std::string besides;
+    if (graph.hidden != 0)
+      besides = plural(graph.hidden, "saved tensor", "saved tensors") + " behind hooks, which are not read";
+    if (graph.not_read != 0)
+      besides += (besides.empty() ? "" : ", and ") + plural(graph.not_read, "tensor or node", "tensors and nodes") +
+                 " that could not be read";
+    if (besides.empty()) return keeper(KeeperKind::kNative, kNoObject, "");
+    return keeper(KeeperKind::kNotKnown, "no Python object leads to it: C++, or " + besides, "hooks");
   }
 
   // Of an object that no variable leads to: the type of the first one.
@@ -201,6 +206,7 @@ void keep_largest(std::size_t most, std::vector<Keeper>* keepers) {
   for (std::size_t i = most - 1; i < keepers->size(); ++i) {
     rest.bytes += (*keepers)[i].bytes;
     rest.count += (*keepers)[i].count;
+    rest.blocks.insert(rest.blocks.end(), (*keepers)[i].blocks.begin(), (*keepers)[i].blocks.end());
   }
   keepers->resize(most - 1);
   keepers->push_back(std::move(rest));

@@ -33,6 +33,7 @@ class Reader {
   explicit Reader(const Json& from) : from_(from) {}
 
   std::shared_ptr<const ObjectGraph> read() {
+    graph_.problem = printable(text_of(from_, "problem").substr(0, kLongest));
     const auto strings = from_.find("strings");
     if (strings == from_.end() || !strings->is_array() || strings->size() > kMostStrings) return nullptr;
     for (const Json& one : *strings)
@@ -53,9 +54,12 @@ class Reader {
       graph_.variables.push_back({narrow(variables[i]), narrow(variables[i + 1]), variables[i + 2] != 0});
     }
     const std::vector<std::uint64_t> memory = numbers_of(from_, "memory", 3);
+    std::vector<std::uint64_t> pools = numbers_of(from_, "pools", 1);
+    if (pools.empty()) graph_.strings.emplace_back("torch");  // a view of an older version
+    pools.resize(memory.size() / 3, graph_.strings.empty() ? 0 : graph_.strings.size() - 1);
     for (std::size_t i = 0; i < memory.size(); i += 3) {
-      if (!is_node(memory[i])) return nullptr;
-      graph_.memory.push_back({narrow(memory[i]), memory[i + 1], memory[i + 2]});
+      if (!is_node(memory[i]) || !is_string(pools[i / 3])) return nullptr;
+      graph_.memory.push_back({narrow(memory[i]), memory[i + 1], memory[i + 2], narrow(pools[i / 3])});
     }
     graph_.hidden = number_of(from_, "hidden");
     graph_.not_read = number_of(from_, "not_read");

@@ -40,6 +40,7 @@ struct ObjectGraph {
     std::uint32_t node = 0;
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
+    std::uint32_t pool = 0;  // a string: "torch", "cupy:0" (framework and device)
   };
   std::vector<std::string> strings;
   std::vector<Node> nodes;
@@ -48,6 +49,7 @@ struct ObjectGraph {
   std::vector<Memory> memory;
   std::uint64_t hidden = 0;    // saved tensors behind hooks of the program
   std::uint64_t not_read = 0;  // saved tensors whose place is not known
+  std::string problem;         // why the heap was not searched; empty: it was
 };
 
 // The member `graph` of a view; nullptr when there is none, or when it is not one.

@@ -79,7 +79,22 @@ PythonView view_of(const Json& json) {
   return view;
 }
 
+std::optional<PythonView> whole_view_of(const Json& json, const std::string& name, std::string* problem) {
+  if (!json.is_object() || text_of(json, "schema") != kViewSchema) {
+    *problem = name + " is no view from inside a framework (schema " + kViewSchema + "), and was left out";
+    return std::nullopt;
+  }
+  PythonView view = view_of(json);
+  const auto ran_out = json.find("ran_out");
+  if (ran_out != json.end() && ran_out->is_object()) view.ran_out.push_back(view_of(*ran_out));
+  return view;
+}
+
 }  // namespace
+
+std::optional<PythonView> parse_python_view(const std::string& text, const std::string& name, std::string* problem) {
+  return whole_view_of(parse_json(text), name, problem);
+}
 
 std::string python_view_path(const std::string& dump_path) { return dump_path + kPythonViewEnding; }
 
@@ -94,15 +109,7 @@ std::optional<PythonView> read_python_view(const std::string& dump_path, std::st
     *problem = path + " is larger than a view from inside a framework can be, and was left out";
     return std::nullopt;
   }
-  const Json json = read_json(path);
-  if (!json.is_object() || text_of(json, "schema") != kViewSchema) {
-    *problem = path + " is no view from inside a framework (schema " + kViewSchema + "), and was left out";
-    return std::nullopt;
-  }
-  PythonView view = view_of(json);
-  const auto ran_out = json.find("ran_out");
-  if (ran_out != json.end() && ran_out->is_object()) view.ran_out.push_back(view_of(*ran_out));
-  return view;
+  return whole_view_of(read_json(path), path, problem);
 }
 
 }  // namespace culprit::report

@@ -54,6 +54,9 @@ struct PythonView {
 // The path of a dump's view: "x.dump.python.json".
 std::string python_view_path(const std::string& dump_path);
 
+// A view from its text, which `name` is a name of. Empty when it is none, and `problem` then says why.
+std::optional<PythonView> parse_python_view(const std::string& text, const std::string& name, std::string* problem);
+
 // The view next to a dump; empty when there is none. Also empty when it cannot be read, and `problem` then says why.
 std::optional<PythonView> read_python_view(const std::string& dump_path, std::string* problem);
 

@@ -1,5 +1,7 @@
 #include "report/model/cache_inside.h"
 
+#include <algorithm>
+
 namespace culprit::report {
 
 const char* idle_reason_name(IdleReason reason) {
@@ -20,6 +22,14 @@ const char* idle_reason_words(IdleReason reason) {
 #include "report/model/idle_reasons.def"
   }
   return "";
+}
+
+const CacheInside* same_cache(const std::vector<CacheInside>& caches, const CacheInside& wanted) {
+  const auto of_same_moment = [&](const CacheInside& one) {
+    return one.pool == wanted.pool && (one.taken == "out-of-memory") == (wanted.taken == "out-of-memory");
+  };
+  const auto found = std::find_if(caches.begin(), caches.end(), of_same_moment);
+  return found == caches.end() ? nullptr : &*found;
 }
 
 }  // namespace culprit::report

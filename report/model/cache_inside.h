@@ -52,4 +52,7 @@ struct CacheInside {
   std::string hint;               // how to get more detail; empty: there is no more
 };
 
+// The cache of the same pool at the same kind of moment; nullptr: there is none.
+const CacheInside* same_cache(const std::vector<CacheInside>& caches, const CacheInside& wanted);
+
 }  // namespace culprit::report

@@ -1,6 +1,7 @@
 #include "report/model/keeper.h"
 
 #include <cstddef>
+#include <iterator>
 
 namespace culprit::report {
 namespace {
@@ -23,6 +24,13 @@ const KindRow& row_of(KeeperKind kind) { return kRows[static_cast<std::size_t>(k
 const char* keeper_kind_name(KeeperKind kind) { return row_of(kind).name; }
 
 const char* keeper_kind_title(KeeperKind kind) { return row_of(kind).title; }
+
+KeeperKind keeper_kind_of(const std::string& name) {
+  for (std::size_t i = 0; i < std::size(kRows); ++i) {
+    if (name == kRows[i].name) return static_cast<KeeperKind>(i);
+  }
+  return KeeperKind::kNotKnown;
+}
 
 const Keeper* most_suspicious(const std::vector<Keeper>& keepers) {
   constexpr std::uint64_t kShare = 100;

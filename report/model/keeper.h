@@ -14,15 +14,18 @@ enum class KeeperKind : std::uint8_t {
 
 const char* keeper_kind_name(KeeperKind kind);
 const char* keeper_kind_title(KeeperKind kind);
+// Of a name; kNotKnown for one that there is none of.
+KeeperKind keeper_kind_of(const std::string& name);
 
 // `bytes` are those that would be free if this keeper alone went: what several keepers share is a row of its own.
 struct Keeper {
   KeeperKind kind = KeeperKind::kNotKnown;
   std::string path;  // in words: "`losses`, a list of 20 -> Tensor.grad_fn -> saved tensors"
   std::uint64_t bytes = 0;
-  std::uint64_t count = 0;  // blocks of memory; 0: not known
-  std::string hint;         // a better way to write it; empty: none is certain
-  std::string id;           // the same in every run: without numbers, lengths and lines
+  std::uint64_t count = 0;            // blocks of memory; 0: not known
+  std::string hint;                   // a better way to write it; empty: none is certain
+  std::string id;                     // the same in every run: without numbers, lengths and lines
+  std::vector<std::uint64_t> blocks;  // addresses; empty: not known
 };
 
 // The one to name first: the largest that the program may have forgotten, unless it has less than a hundredth of all.

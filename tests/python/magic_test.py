@@ -60,8 +60,25 @@ cell("%%culprit\n\nstate = {'<a>': torch.empty(600 << 10)}")
 print(shown[0]); print(shown[0]._repr_html_())
 ''', FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"))[-1]
         self.assertIn("left behind: 600 KiB\n", out)
-        self.assertIn("a tensor, held by `state`, a dict of 1", out)
-        self.assertIn("<tbody><tr><td>600 KiB</td><td>1</td><td>a tensor, held by `state`, a dict of 1</td>", out)
+        self.assertIn("a tensor, held by `state['<a>']`", out)
+        self.assertIn("<tbody><tr><td>600 KiB</td><td>1</td>"
+                      "<td>a tensor, held by `state[&#x27;&lt;a&gt;&#x27;]`</td>", out)
+
+    def test_the_variables_that_keep_tensors(self):
+        fakes = os.path.join(SOURCE, "tests", "subjects", "python_fakes")
+        first, grown, wrong, last = self.run_cells(f"import sys; sys.path.insert(0, {fakes!r})\n" + r'''
+shell.run_cell("import torch; losses = [torch.empty(600 << 10) for _ in range(3)]")
+cell("%culprit")
+shell.run_cell("losses += [torch.empty(600 << 10) for _ in range(2)]")
+cell("%culprit --since")
+assert not cell("%culprit --all").success
+''', FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"))
+        self.assertEqual(first.splitlines(), ["1.76 MiB of tensors and arrays live",
+                                              "     1.76 MiB  variable      `losses`, a list of 3"])
+        self.assertEqual(grown.splitlines(), ["2.93 MiB of tensors and arrays live; what grew, by keeper:",
+                                              "    +1.17 MiB  variable      `losses`, a list of 5"])
+        self.assertIn("one option: --since", wrong)
+        self.assertEqual(last, "")
 
     def test_without_the_library_the_cell_runs(self):
         out = self.run_cells(r'cell("%%culprit\nprint(6 * 7)")', preload=False)

@@ -234,6 +234,25 @@ with culprit.check():              # only the collector can free this
                                        "LIVE IN CACHES 406,528 bytes more than before\n"), out)
         self.assertIn("   409,600 bytes in 1 tensor, held by `kept`, a list of 4\n", out)
 
+    def test_tensors_and_their_keepers(self):
+        fakes = os.path.join(SOURCE, "tests", "subjects", "python_fakes")
+        text = ("import torch, culprit\nkept = torch.empty(500 << 10)\nlosses = [torch.empty(300 << 10)]\n"
+                "before = culprit.tensors()\nprint(before[0].path, before[0].bytes, before[0].kind, len(before))\n"
+                "losses += [torch.empty(300 << 10) for _ in range(3)]\nnow = culprit.tensors(since=before)\n"
+                "print([(one.path, one.grown, one.bytes) for one in now], now.live_bytes)\nprint(now)\n"
+                "print('<td>+900 KiB</td>' in now._repr_html_())\nassert before[1].id == now[0].id\n")
+        more = {"PYTHONPATH": f"{fakes}:{PACKAGE}", "FAKE_C10_CUDA": os.path.join(BUILD, "subjects", "libc10_cuda.so")}
+        done = self.run_python(text, **more)
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(done.stdout.splitlines(), [
+            "`kept` 512000 variable 2", "[('`losses`, a list of 4', 921600, 1228800)] 1740800",
+            "1.66 MiB of tensors and arrays live; what grew, by keeper:",
+            "     +900 KiB  variable      `losses`, a list of 4", "True"])
+        done = self.run_python("import culprit\nfound = culprit.tensors()\nprint(len(found), found)\n", preload=False)
+        self.assertRegex(done.stdout, r"^0 culprit is not loaded: nothing is known\. ")
+        done = self.run_python("import culprit\nprint(culprit.tensors())\n")
+        self.assertRegex(done.stdout, r"^nothing is known: no CUDA call was made yet")
+
     def test_an_array_in_the_pool_of_another_device(self):
         out = self.run_with_fakes("""
 import ctypes, culprit, cupy

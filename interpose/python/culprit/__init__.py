@@ -12,12 +12,15 @@
     @culprit.no_growth(repeat=5)         # a function, a test for example, that needs more memory each time it is called
     def test_step(): ...                 # raises culprit.LeakError; a cache that comes once is none
 
+    print(culprit.tensors())             # the variables that keep the live tensors of PyTorch and CuPy
+
 Without libculprit.so, when culprit.loaded() is False, all functions do nothing. The package needs the standard library
 only, and imports no framework. (PYTEST_DONT_REWRITE: a program may import the package before pytest does.)
 """
 from culprit._api import live_bytes, loaded, mark, snapshot, start, stop
 from culprit._check import LeakError, NotKnownError, check
 from culprit._growth import no_growth
+from culprit._tensors import Keeper, Tensors, tensors
 
 
 def load_ipython_extension(ipython: object) -> None:
@@ -27,6 +30,6 @@ def load_ipython_extension(ipython: object) -> None:
     _magic.load(ipython)
 
 
-__all__ = ["LeakError", "NotKnownError", "check", "live_bytes", "loaded", "mark", "no_growth", "snapshot", "start",
-           "stop"]
+__all__ = ["Keeper", "LeakError", "NotKnownError", "Tensors", "check", "live_bytes", "loaded", "mark", "no_growth",
+           "snapshot", "start", "stop", "tensors"]
 __version__ = "0.2.0"

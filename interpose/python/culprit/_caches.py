@@ -3,9 +3,10 @@ are freed, so culprit's own records do not show it."""
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any
 
-from culprit import _api, _view
+from culprit import _api, _library, _tensors, _view
 from culprit._headline import place_text
 
 
@@ -46,9 +47,11 @@ def live_bytes() -> int:
     if _api.now() == 0:
         return 0
     total = 0
-    for framework, read in (_view.torch_in_use(), _torch_bytes), (_view.cupy_in_use(), _cupy_bytes):
-        if framework is not None:
-            total += read(framework)
+    torch, cupy = _view.torch_in_use(), sys.modules.get("cupy")
+    if torch is not None:
+        total += _torch_bytes(torch)
+    if hasattr(cupy, "get_default_memory_pool"):
+        total += _cupy_bytes(cupy)
     return total
 
 
@@ -83,15 +86,39 @@ class Kept:
         return text + (f", held by {self.holder}" if self.holder else "")
 
 
+def _keepers_of(view: dict[str, Any], addresses: set[int]) -> dict[int, str]:
+    """The keeper of each of these blocks, by address: of nothing else, so that its size is theirs."""
+    if "graph" not in view or _library.command() is None:
+        return {}
+    caches = []
+    for cache in view["caches"]:
+        segments = []
+        for segment in cache["segments"]:
+            blocks = [block for block in segment["blocks"] if block["address"] in addresses]
+            segments.append({**segment, "blocks": blocks, "live_bytes": sum(block["bytes"] for block in blocks)})
+        caches.append({**cache, "segments": segments})
+    report = _tensors.read_keepers({**view, "caches": caches}, addresses=True)
+    return {address: row["path"] for cache in report["dumps"][0]["caches"] for row in cache["kept"]
+            for address in row["addresses"] if row["kind"] not in _NO_VARIABLE}
+
+
+_NO_VARIABLE = ("native", "not-known", "pending", "cuda-graphs")
+
+
 def kept_since(known: dict[int, int]) -> list[Kept]:
     """The live tensors that are not in the blocks `known`, the largest first."""
-    view = _view.collect("snapshot", True) or {"caches": [], "objects": []}
+    natives = _tensors.natives()
+    view = _view.collect("snapshot", True, natives) or {"caches": [], "objects": []}
     holders = {held["address"]: (held["holders"] or [""])[0] for held in view["objects"]}
     blocks = [block for cache in view["caches"] for segment in cache["segments"] for block in segment["blocks"]
               if known.get(block["address"]) != block["bytes"]]
     # CuPy has no list of blocks.
     blocks += [{"address": held["address"], "bytes": held["bytes"]} for held in view["objects"]
                if held["type"].startswith("cupy.")]
+    try:
+        holders.update(_keepers_of(view, {block["address"] for block in blocks}))
+    except OSError:  # an older command
+        pass
     places: dict[tuple[Any, Any, str], Kept] = {}
     for block in blocks:
         holder = holders.get(block["address"], "")

@@ -8,7 +8,9 @@ The result of object_graph() is a dictionary for the view's file:
      "edges": [from, to, name, ...],                 three numbers each; the name of the step is a string's number
      "variables": [to, name, kind, ...],             a module's variable (0), or a local one of a running function (1)
      "memory": [node, address, bytes, ...],
+     "pools": [pool, ...],                           for each memory "cupy:0" (framework and device), a string's number
      "hidden": n, "not_read": n}                     saved tensors behind hooks, and those that could not be read
+    {"problem": TEXT}                                where the heap was not searched
 
 A name that begins with "." or "[" follows the name before it; one that begins with " -> " is a step of its own; an
 empty one is a step that a program has no name for. `length` is a container's, else 0. `outside` are references that are
@@ -21,7 +23,7 @@ descriptors and containers of Python's own types are. Tensors that autograd save
 import gc
 import sys
 
-from culprit import _referrers
+from culprit import _readers, _referrers
 
 TYPE_CHECKING = False  # the module typing may not be imported for the program
 if TYPE_CHECKING:
@@ -421,14 +423,17 @@ class _Graph:
                 else:
                     self._name_locals(thing, frame, where)
 
-    def result(self, owners: "list[Any]", places: "list[tuple[int, int]]", tensors: "Any") -> "dict[str, Any]":
+    def result(self, owners: "list[Any]", places: "list[tuple[int, int]]", pools: "list[str]",
+               tensors: "Any") -> "dict[str, Any]":
         memory: list[int] = []
-        for owner, (address, size) in zip(owners, places):
+        memory_pools: list[int] = []
+        for owner, (address, size), pool in zip(owners, places, pools):
             number = self.index.get(id(owner))
             if number is not None:
                 memory += (number, address, size)
+                memory_pools.append(self.string(pool))
         return {"strings": list(self.strings), "nodes": self.nodes, "edges": self.edges, "variables": self.variables,
-                "memory": memory, "hidden": tensors.hidden if tensors is not None else 0,
+                "memory": memory, "pools": memory_pools, "hidden": tensors.hidden if tensors is not None else 0,
                 "not_read": tensors.not_read if tensors is not None else 0}
 
 
@@ -451,13 +456,21 @@ def _variables_of_module(module: object) -> "dict[str, Any] | None":
     return vars(module) if type(module) is type(sys) else None
 
 
-def _add_cupy(cupy: "Any", everything: "list[Any]", owners: "list[Any]", places: "list[tuple[int, int]]") -> None:
-    for thing in everything:
-        if type(thing) is cupy.ndarray:
-            memory = thing.data.mem
-            if memory.ptr != 0:
-                owners.append(thing)
-                places.append((memory.ptr, memory.size))
+def _add_others(everything: "list[Any]", known: "list[Any]", owners: "list[Any]", places: "list[tuple[int, int]]",
+                pools: "list[str]") -> None:
+    """Objects of other frameworks than PyTorch."""
+    kinds = _readers.types_in_use()
+    found = [(thing, *kinds[type(thing)]) for thing in everything if type(thing) in kinds] if kinds else []
+    for thing, framework, reader in found:
+        place = _readers.attempt(reader, thing)
+        if place is not None and place[0] != 0:
+            owners.append(thing)
+            places.append(place[:2])
+            pools.append(":".join(map(str, (framework, *place[2:]))))
+    for thing, pool, address, size in known:
+        owners.append(thing)
+        places.append((address, size))
+        pools.append(pool)
 
 
 def _add_context_variables(graph: _Graph, things: "list[Any]") -> None:
@@ -485,12 +498,18 @@ def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", module
                 graph.variables += (number, graph.string(f"{frame.f_code.co_name}() line {frame.f_lineno}: {key}"), 1)
 
 
-def object_graph(torch: "Any", cupy: "Any", natives: "Any",
+def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
                  devices: "tuple[int, ...]" = (1,)) -> "dict[str, Any] | None":
-    """`natives`: the library's functions heap_edges and words. `devices`: numbers of c10::DeviceType. None: the heap is
-    too large, or no GPU memory is there."""
-    heap_edges, words = natives
+    """`natives`: the library's functions heap_edges, heap_objects and words. `known`: see
+    _readers.known_arrays(). `devices`: numbers of c10::DeviceType. None: no GPU memory is there."""
+    heap_edges, heap_objects, words = natives
     everything = gc.get_objects()
+    if gc.get_freeze_count() > 0:  # those objects are not in that list
+        roots = [*everything, sys.modules, *map(_variables_of_module, list(sys.modules.values()))]
+        everything = heap_objects(roots, MOST_OBJECTS)
+        del roots
+        if everything is None:
+            return {"problem": "the objects of gc.freeze() were not searched: too many, or no memory for it"}
     tensors = _Tensors(torch, words, devices) if torch is not None else None
     owners: list[Any] = []
     places: list[tuple[int, int]] = []
@@ -498,17 +517,20 @@ def object_graph(torch: "Any", cupy: "Any", natives: "Any",
     if tensors is not None:
         tensors.add([thing for thing in everything if type(thing) in tensors.types])
         owners, places, extra = tensors.owners, tensors.places, tensors.ends
-    if cupy is not None:
-        _add_cupy(cupy, everything, owners, places)
+    pools = ["torch"] * len(owners)
+    _add_others(everything, known, owners, places, pools)
     if not owners:
-        return None
+        return {"problem": "no tensor could be read"} if tensors is not None and tensors.not_read else None
     modules = _referrers._names_of_modules()
     ends = list({id(variables): variables for variables in map(_variables_of_module, list(sys.modules.values()))
                  if id(variables) in modules}.values())
+    number = len(everything)
     found = heap_edges(everything, owners, extra, ends, MOST_OBJECTS)
     del everything
-    if found is None or len(found[0]) > MOST_NODES:
-        return None
+    if found is None:
+        return {"problem": f"its {number:,} objects were not searched: too many, or no memory for it"}
+    if len(found[0]) > MOST_NODES:
+        return {"problem": f"{len(found[0]):,} objects lead to it, which is too many"}
     things, pairs, outside = found
     graph = _Graph(torch)
     graph.add_nodes(things, memoryview(outside).cast("I"), tensors.seen if tensors is not None else {})
@@ -524,4 +546,4 @@ def object_graph(torch: "Any", cupy: "Any", natives: "Any",
         if (numbers[place], numbers[place + 1]) not in graph.named and numbers[place + 1] not in end_numbers:
             graph.edges += (numbers[place], numbers[place + 1], graph.string(""))
     _add_variables(graph, things, ends, modules)
-    return graph.result(owners, places, tensors)
+    return graph.result(owners, places, pools, tensors)

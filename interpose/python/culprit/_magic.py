@@ -1,5 +1,6 @@
-"""%load_ext culprit gives IPython and Jupyter the magic %%culprit: it runs the cell, and shows the GPU memory that the
-cell left behind as a table. `%%culprit --allow 4MB`: only when it is more than that."""
+"""%load_ext culprit gives IPython and Jupyter two magics. %%culprit runs the cell, and shows the GPU memory that the
+cell left behind as a table; `%%culprit --allow 4MB`: only when it is more than that. %culprit shows the variables that
+keep the live tensors; `%culprit --since`: what grew since the last %culprit."""
 from __future__ import annotations
 
 import argparse
@@ -10,7 +11,7 @@ import re
 import shlex
 from typing import Any
 
-from culprit import _api, _check, _library
+from culprit import _api, _check, _library, _tensors
 from culprit._headline import frame_of, size_text
 
 _TITLES = ("memory", "count", "made by", "line", "function", "line of the cell")
@@ -89,11 +90,35 @@ def _options(line: str) -> int:
         raise ValueError("%%culprit has one option: --allow SIZE, like 4MB") from None
 
 
+class _Keepers:
+    """%culprit"""
+
+    def __init__(self) -> None:
+        self._last: _tensors.Tensors | None = None
+
+    def take(self, line: str) -> _tensors.Tensors:
+        parser = argparse.ArgumentParser(prog="%culprit", add_help=False, allow_abbrev=False)
+        parser.add_argument("--since", action="store_true")
+        try:
+            since = self._last if parser.parse_args(shlex.split(line)).since else None
+        except SystemExit:
+            raise ValueError("%culprit has one option: --since, which shows what grew since the last one") from None
+        found = _tensors.tensors(since)
+        if not found.why:
+            self._last = found
+        return found
+
+
 def load(shell: Any) -> None:
     display = importlib.import_module("IPython.display").display
+    keepers = _Keepers()
 
-    def culprit(line: str, cell: str) -> None:
-        """Runs the cell and shows the GPU memory that it left behind: %%culprit [--allow SIZE]"""
+    def culprit(line: str, cell: str | None = None) -> None:
+        """%culprit [--since] shows the variables that keep the live tensors, or what grew since the last %culprit.
+        %%culprit [--allow SIZE] runs the cell and shows the GPU memory that it left behind."""
+        if cell is None:
+            display(keepers.take(line))
+            return
         allow = _options(line)
         if not _api.loaded():
             print(f"culprit is not loaded: nothing is checked. {_library.how_to_load()}")
@@ -115,4 +140,4 @@ def load(shell: Any) -> None:
             print("culprit: no GPU memory was left behind" if allow == 0 else
                   f"culprit: at most {size_text(allow)} of GPU memory was left behind")
 
-    shell.register_magic_function(culprit, magic_kind="cell", magic_name="culprit")
+    shell.register_magic_function(culprit, magic_kind="line_cell", magic_name="culprit")

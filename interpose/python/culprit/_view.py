@@ -1,4 +1,4 @@
-"""The view from inside: the memory that PyTorch and CuPy report, as the text of a file that lies beside the dump.
+"""The view from inside: the memory that PyTorch, CuPy, JAX and others report, as the text of a file beside the dump.
 `culprit report` joins it by address.
 
 The file (schema culprit.python/1) is JSON:
@@ -9,7 +9,7 @@ The file (schema culprit.python/1) is JSON:
                                "pending_bytes": n, "private_pool": 0 or 1, "small": 0 or 1,
                                "blocks": [{"address": n, "bytes": n,
                                            "file": "train.py", "line": 41, "function": "step"}]}]}],
-     "pools": [{"framework": "cupy", "device": 0, "used_bytes": n, "total_bytes": n}],
+     "pools": [{"framework": "cupy" or "jax", "device": 0, "used_bytes": n, "total_bytes": n}],
      "objects": [{"address": n, "bytes": n, "type": "torch.Tensor", "holders": ["`Trainer.losses`, a list of 12,000"]}],
      "ran_out": {a view without "schema" and "pid"}}
 
@@ -26,7 +26,7 @@ import gc
 import posix
 import sys
 
-from culprit import _graph, _referrers
+from culprit import _graph, _readers, _referrers
 
 TYPE_CHECKING = False  # the module typing may not be imported for the program
 if TYPE_CHECKING:
@@ -45,11 +45,6 @@ def torch_in_use() -> "Any":
     cuda = getattr(torch, "cuda", None)
     initialized = getattr(cuda, "is_initialized", None)
     return torch if initialized is not None and initialized() else None
-
-
-def cupy_in_use() -> "Any":
-    cupy = sys.modules.get("cupy")
-    return cupy if hasattr(cupy, "get_default_memory_pool") else None
 
 
 def _user_frame(frames: "list[dict[str, Any]]", package: str) -> "dict[str, Any]":
@@ -86,16 +81,6 @@ def torch_cache(torch: "Any") -> "dict[str, Any]":
     return {"framework": "torch", "version": str(getattr(torch, "__version__", "")), "segments": segments}
 
 
-def cupy_pools(cupy: "Any") -> "list[dict[str, Any]]":
-    """The pool of the current device. A look at another device's pool would make that device current."""
-    pool = cupy.get_default_memory_pool()
-    total = pool.total_bytes()
-    if total == 0:
-        return []
-    return [{"framework": "cupy", "device": cupy.cuda.runtime.getDevice(), "used_bytes": pool.used_bytes(),
-             "total_bytes": total}]
-
-
 def _torch_storage(tensor: "Any") -> "Any":
     if not tensor.is_cuda:
         return None
@@ -103,34 +88,28 @@ def _torch_storage(tensor: "Any") -> "Any":
     return storage.data_ptr(), storage.nbytes()
 
 
-def _cupy_memory(array: "Any") -> "Any":
-    return array.data.mem.ptr, array.data.mem.size
-
-
-def _memory_readers(torch: "Any", cupy: "Any") -> "dict[type, Any]":
+def _memory_readers(torch: "Any") -> "dict[type, Any]":
     """Functions that read the memory of an object, by exact type: a subclass may run code of the program."""
-    readers: dict[type, Any] = {}
+    readers: dict[type, Any] = {kind: reader for kind, (_, reader) in _readers.types_in_use().items()}
     if torch is not None:
         readers[torch.Tensor] = _torch_storage
         parameter = getattr(getattr(torch, "nn", None), "Parameter", None)
         if parameter is not None:
             readers[parameter] = _torch_storage
-    if cupy is not None:
-        readers[cupy.ndarray] = _cupy_memory
     return readers
 
 
-def live_objects(torch: "Any", cupy: "Any", most_objects: "int | None" = None) -> "list[dict[str, Any]]":
+def live_objects(torch: "Any", most_objects: "int | None" = None) -> "list[dict[str, Any]]":
     """The largest live tensors and arrays, each memory once, with their holders. Empty when the heap has more than
     `most_objects` objects."""
-    readers = _memory_readers(torch, cupy)
+    readers = _memory_readers(torch)
     everything = gc.get_objects()
     if most_objects is not None and len(everything) > most_objects:
         return []
     found: dict[int, Any] = {}  # address -> (bytes, objects)
     for thing in everything:
         reader = readers.get(type(thing))
-        memory = _attempt(reader, thing) if reader is not None else None
+        memory = _readers.attempt(reader, thing) if reader is not None else None
         if memory is not None and memory[0] != 0:
             found.setdefault(memory[0], (memory[1], []))[1].append(thing)
     del everything
@@ -148,39 +127,41 @@ def live_objects(torch: "Any", cupy: "Any", most_objects: "int | None" = None) -
     return result
 
 
-def _attempt(function: "Any", *arguments: "Any") -> "Any":
-    """The function's result; None when it raises, because the framework's version is an unknown one."""
-    try:
-        return function(*arguments)
-    except Exception as error:  # pylint: disable=broad-except
-        if _referrers.is_of_a_signal_handler(error):
-            raise
-        return None
-
-
 def collect(taken: str, referrers: "bool | int", natives: "Any" = None) -> "dict[str, Any] | None":
     """The view as a dictionary; None when no framework is in use. `referrers`: True, False, or the number of objects up
     to which the heap is searched. `natives`: the library's functions for the graph of objects; None leaves it out."""
-    torch, cupy = _attempt(torch_in_use), _attempt(cupy_in_use)
-    if torch is None and cupy is None:
+    torch, others = _in_use()
+    if torch is None and not others:
         return None
     with _graph.without_modes(torch):
-        return _collect(taken, referrers, natives, torch, cupy)
+        return _collect(taken, referrers, natives, torch)
 
 
-def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any", cupy: "Any") -> "dict[str, Any]":
-    view: dict[str, Any] = {"taken": taken, "caches": [], "pools": [], "objects": []}
-    cache = _attempt(torch_cache, torch) if torch is not None else None
+def _in_use() -> "tuple[Any, bool]":
+    """The torch module, or None, and whether another framework is in use."""
+    torch = _readers.attempt(torch_in_use)
+    return torch, bool(_readers.types_in_use()) or "jax._src.xla_bridge" in sys.modules
+
+
+def graph(natives: "Any", known: "list[Any]") -> "dict[str, Any] | None":
+    """The graph of objects alone. `known`: see _readers.known_arrays()."""
+    torch, _ = _in_use()
+    with _graph.without_modes(torch):
+        found: dict[str, Any] | None = _readers.attempt(_graph.object_graph, torch, natives, known)
+        return found
+
+
+def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any") -> "dict[str, Any]":
+    view: dict[str, Any] = {"taken": taken, "caches": [], "pools": _readers.pools(), "objects": []}
+    cache = _readers.attempt(torch_cache, torch) if torch is not None else None
     if cache is not None:
         view["caches"].append(cache)
-    if cupy is not None:
-        view["pools"] = _attempt(cupy_pools, cupy) or []
     if referrers:
-        view["objects"] = _attempt(live_objects, torch, cupy, None if referrers is True else referrers) or []
+        view["objects"] = _readers.attempt(live_objects, torch, None if referrers is True else referrers) or []
     if natives is not None:
-        graph = _attempt(_graph.object_graph, torch, cupy, natives)
-        if graph is not None:
-            view["graph"] = graph
+        found = _readers.attempt(_graph.object_graph, torch, natives, _readers.known_arrays())
+        if found is not None:
+            view["graph"] = found
     return view
 
 

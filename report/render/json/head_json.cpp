@@ -555,6 +555,15 @@ Json audit_json(const Audit& audit) {
 
 }  // namespace
 
+Json keeper_json(const Keeper& keeper) {
+  return {{"kind", keeper_kind_name(keeper.kind)},
+          {"path", keeper.path},
+          {"bytes", keeper.bytes},
+          {"count", keeper.count},
+          {"hint", keeper.hint.empty() ? Json() : Json(keeper.hint)},
+          {"id", keeper.id}};
+}
+
 Json inside_json(const CacheInside& inside) {
   Json one = {{"taken", inside.taken}, {"live_bytes", inside.live_bytes}, {"idle_bytes", inside.idle_bytes}};
   one["segments"] = Json::array();
@@ -575,12 +584,7 @@ Json inside_json(const CacheInside& inside) {
   }
   one["kept"] = Json::array();
   for (const Keeper& keeper : inside.kept) {
-    one["kept"].push_back({{"kind", keeper_kind_name(keeper.kind)},
-                           {"path", keeper.path},
-                           {"bytes", keeper.bytes},
-                           {"count", keeper.count},
-                           {"hint", keeper.hint.empty() ? Json() : Json(keeper.hint)},
-                           {"id", keeper.id}});
+    one["kept"].push_back(keeper_json(keeper));
   }
   return one;
 }

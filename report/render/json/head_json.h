@@ -13,6 +13,8 @@ struct Report;
 // The facts about the run as a whole: the process, its devices, the totals.
 Json report_head_json(const Report& report);
 
+// A row of `kept` of a cache.
+Json keeper_json(const Keeper& keeper);
 // `inside` of a cache.
 Json inside_json(const CacheInside& inside);
 

@@ -1,0 +1,129 @@
+"""The memory of the objects of each framework but PyTorch, whose tensors _graph.py reads, and the pools in which it
+lies: one row of TABLE for each type.
+
+An object is read by the attributes of its exact type, which are the framework's own code: a subclass may run code of
+the program. Its module is one that the program has imported.
+"""
+import sys
+
+TYPE_CHECKING = False  # the module typing may not be imported for the program
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def _cupy(array: "Any") -> "tuple[int, ...]":
+    memory = array.data.mem
+    return memory.ptr, memory.size, getattr(memory, "device_id", 0)
+
+
+def _numba(array: "Any") -> "tuple[int, int]":
+    return array.device_ctypes_pointer.value or 0, array.alloc_size
+
+
+def _pycuda(array: "Any") -> "tuple[int, int]":
+    """`gpudata` may be an object of the program, with an __int__ of its own."""
+    memory = array.gpudata
+    if not type(memory).__module__.startswith("pycuda."):
+        return 0, 0
+    return int(memory), array.nbytes
+
+
+def _rmm(buffer: "Any") -> "tuple[int, int]":
+    return buffer.ptr, buffer.size
+
+
+def _cuda_core(buffer: "Any") -> "tuple[int, int]":
+    return int(buffer.handle), buffer.size
+
+
+# Framework, module, type, reader: address and bytes of an object of exactly this type, and its device if known.
+TABLE = (
+    ("cupy", "cupy", "ndarray", _cupy),
+    ("numba", "numba.cuda.cudadrv.devicearray", "DeviceNDArray", _numba),
+    ("pycuda", "pycuda.gpuarray", "GPUArray", _pycuda),
+    ("rmm", "rmm.pylibrmm.device_buffer", "DeviceBuffer", _rmm),
+    ("cuda", "cuda.core._memory._buffer", "Buffer", _cuda_core),
+    ("cuda", "cuda.core.experimental._memory", "Buffer", _cuda_core),
+)
+
+
+def types_in_use() -> "dict[type, tuple[str, Any]]":
+    """Framework and reader, by type."""
+    found: dict[type, tuple[str, Any]] = {}
+    for framework, module, name, reader in TABLE:
+        kind = getattr(sys.modules.get(module), name, None)
+        if isinstance(kind, type):
+            found[kind] = framework, reader
+    return found
+
+
+def attempt(function: "Any", *arguments: "Any") -> "Any":
+    """The function's result; None when it raises, because the framework's version is an unknown one."""
+    from culprit import _referrers
+
+    try:
+        return function(*arguments)
+    except Exception as error:  # pylint: disable=broad-except
+        if _referrers.is_of_a_signal_handler(error):
+            raise
+        return None
+
+
+# --- Pools: framework, device, bytes in use, bytes in all
+
+def _cupy_pools(cupy: "Any") -> "list[tuple[str, int, int, int]]":
+    """The pool of the current device. A look at another device's pool would make that device current."""
+    pool = cupy.get_default_memory_pool()
+    total = pool.total_bytes()
+    return [("cupy", cupy.cuda.runtime.getDevice(), pool.used_bytes(), total)] if total != 0 else []
+
+
+def _jax_clients() -> "list[Any]":
+    """Those that the program has made: a question to JAX itself would make one."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    backends = getattr(bridge, "_backends", None)
+    return list(backends.values()) if type(backends) is dict else []
+
+
+def _jax_pools(client: "Any") -> "list[tuple[str, int, int, int]]":
+    found = []
+    for device in client.local_devices():
+        stats = device.memory_stats() or {}
+        total = stats.get("pool_bytes") or stats.get("bytes_reserved") or 0
+        used = stats.get("bytes_in_use", 0)
+        if total or used:
+            found.append(("jax", device.local_hardware_id, used, max(total, used)))
+    return found
+
+
+def pools() -> "list[dict[str, Any]]":
+    cupy = sys.modules.get("cupy")
+    found = list(attempt(_cupy_pools, cupy) or []) if hasattr(cupy, "get_default_memory_pool") else []
+    for client in attempt(_jax_clients) or []:
+        found += attempt(_jax_pools, client) or []
+    return [{"framework": framework, "device": device, "used_bytes": used, "total_bytes": total}
+            for framework, device, used, total in found]
+
+
+def _arrays_of_client(client: "Any") -> "list[tuple[Any, str, int, int]]":
+    found = []
+    for array in client.live_arrays():
+        for shard in getattr(array, "_arrays", None) or [array]:
+            place = attempt(_jax, shard)
+            if place is not None and place[1] != 0:
+                found.append((array, *place))
+    return found
+
+
+def _jax(array: "Any") -> "tuple[str, int, int]":
+    device, = array.devices()
+    return f"jax:{device.local_hardware_id}", array.unsafe_buffer_pointer(), array.on_device_size_in_bytes()
+
+
+def known_arrays() -> "list[tuple[Any, str, int, int]]":
+    """Arrays that a framework lists by itself: the object, pool, address, bytes. They are not read in a frozen copy of
+    the process, because the framework may wait there for a thread of its own."""
+    found: list[tuple[Any, str, int, int]] = []
+    for client in attempt(_jax_clients) or []:
+        found += attempt(_arrays_of_client, client) or []
+    return found

@@ -1,0 +1,83 @@
+#include "report/render/json/tensors_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "report/base/json_input.h"
+#include "report/keepers/keeper_growth.h"
+#include "report/render/json/head_json.h"
+
+namespace culprit::report {
+namespace {
+
+constexpr char kSchema[] = "culprit.tensors/1";
+
+Json growth_json(const std::vector<Keeper>& before, const std::vector<Keeper>& now) {
+  Json list = Json::array();
+  for (const GrownKeeper& grown : grown_keepers(before, now)) {
+    Json one = keeper_json(grown.keeper);
+    one["bytes"] = grown.now;
+    one["bytes_before"] = grown.before;
+    one["grown_bytes"] = grown.growth();
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace
+
+Json tensors_json(const std::string& name, const std::vector<CacheInside>& caches,
+                  const std::vector<CacheInside>* before, bool addresses) {
+  Json list = Json::array();
+  for (const CacheInside& inside : caches) {
+    Json one = inside_json(inside);
+    one["pool"] = inside.pool;
+    for (std::size_t i = 0; addresses && i < inside.kept.size(); ++i)
+      one["kept"][i]["addresses"] = inside.kept[i].blocks;
+    if (before != nullptr) {
+      const CacheInside* earlier = same_cache(*before, inside);
+      one["grown"] = growth_json(earlier != nullptr ? earlier->kept : std::vector<Keeper>(), inside.kept);
+    }
+    list.push_back(std::move(one));
+  }
+  return {{"dump", name}, {"caches", std::move(list)}};
+}
+
+Json tensors_file_json(Json dumps) { return {{"schema", kSchema}, {"dumps", std::move(dumps)}}; }
+
+std::vector<CacheInside> caches_of_tensors_json(const nlohmann::json& file, const std::string& path) {
+  const auto dumps = file.is_object() ? file.find("dumps") : file.end();
+  if (!file.is_object() || text_of(file, "schema") != kSchema || dumps == file.end() || !dumps->is_array() ||
+      dumps->empty() || !dumps->front().is_object())
+    throw std::runtime_error(path + " is no file of culprit tensors --format json");
+  std::vector<CacheInside> caches;
+  const auto list = dumps->front().find("caches");
+  if (list == dumps->front().end() || !list->is_array()) return caches;
+  for (const nlohmann::json& from : *list) {
+    if (!from.is_object()) continue;
+    CacheInside inside;
+    inside.pool = text_of(from, "pool");
+    inside.taken = text_of(from, "taken");
+    inside.live_bytes = number_of(from, "live_bytes");
+    inside.idle_bytes = number_of(from, "idle_bytes");
+    const auto kept = from.find("kept");
+    for (std::size_t i = 0; kept != from.end() && kept->is_array() && i < kept->size(); ++i) {
+      const nlohmann::json& row = (*kept)[i];
+      if (!row.is_object()) continue;
+      Keeper keeper;
+      keeper.kind = keeper_kind_of(text_of(row, "kind"));
+      keeper.path = text_of(row, "path");
+      keeper.bytes = number_of(row, "bytes");
+      keeper.count = number_of(row, "count");
+      keeper.hint = text_of(row, "hint");
+      keeper.id = text_of(row, "id");
+      inside.kept.push_back(std::move(keeper));
+    }
+    caches.push_back(std::move(inside));
+  }
+  return caches;
+}
+
+}  // namespace culprit::report
