@@ -101,8 +101,10 @@ class HeapGraph {
     const Interpreter& python = the_interpreter();
     const long count = python.PyList_Size(list);
     for (long i = 0; i < count; ++i) {
-      const std::int64_t node = add(python.PyList_GetItem(list, i));
+      PyObject* object = python.PyList_GetItem(list, i);
+      const std::int64_t node = add(object);
       if (node < 0) return false;
+      has_plain_ = has_plain_ || (field<std::uint64_t>(type_of(object), kFlagsOffset) & kHasCollector) == 0;
       ++known_[static_cast<std::uint64_t>(node)];
     }
     return true;
@@ -255,11 +257,13 @@ class HeapGraph {
 
   int visit_one(PyObject* object) {
     PyObject* source = object_of(from_);
+    // Numbers and texts: no node is one, unless the caller gave some.
+    const auto flags = field<std::uint64_t>(type_of(object), kFlagsOffset);
+    if ((flags & kHasCollector) == 0 && !has_plain_) return 0;
     std::int64_t node = find(object);
     if (node < 0) {
       // The collector tracks neither a tuple nor a dictionary that never had a tracked object in it. Other objects
       // without a track may be incomplete.
-      const auto flags = field<std::uint64_t>(type_of(object), kFlagsOffset);
       if ((flags & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object, flags))) return 0;
       node = add(object);
       if (node < 0) return 1;
@@ -308,6 +312,7 @@ class HeapGraph {
 
   const std::uint64_t most_;
   bool failed_ = false, takes_tracked_ = false;
+  bool has_plain_ = false;  // a node is an object that the collector cannot know
   std::uint64_t from_ = 0, given_ = 0;
   PrivateArray<std::uint64_t> nodes_;  // addresses of objects
   PrivateArray<std::uint32_t> known_;  // references that were seen, by node

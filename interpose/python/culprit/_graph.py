@@ -35,6 +35,7 @@ MOST_STEPS = 200_000  # nodes of autograd's graphs: each costs about 10 us
 _CONTAINER, _MODULE, _OPTIMIZER, _TENSOR, _AUTOGRAD, _PARAMETERS, _RAISED, _CLASS = (1 << bit for bit in range(8))
 _LONGEST = 60
 _CALIBRATED = 64
+_FROZEN_AT_START = 2000  # CPython 3.12 begins with 375 such objects; a program that has begun has thousands more
 
 
 class _Slot:
@@ -456,11 +457,9 @@ def _variables_of_module(module: object) -> "dict[str, Any] | None":
     return vars(module) if type(module) is type(sys) else None
 
 
-def _add_others(everything: "list[Any]", known: "list[Any]", owners: "list[Any]", places: "list[tuple[int, int]]",
-                pools: "list[str]") -> None:
-    """Objects of other frameworks than PyTorch."""
-    kinds = _readers.types_in_use()
-    found = [(thing, *kinds[type(thing)]) for thing in everything if type(thing) in kinds] if kinds else []
+def _add_others(found: "list[tuple[Any, str, Any]]", known: "list[Any]", owners: "list[Any]",
+                places: "list[tuple[int, int]]", pools: "list[str]") -> None:
+    """Objects of other frameworks than PyTorch: the object, its framework, its reader."""
     for thing, framework, reader in found:
         place = _readers.attempt(reader, thing)
         if place is not None and place[0] != 0:
@@ -504,7 +503,7 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     _readers.known_arrays(). `devices`: numbers of c10::DeviceType. None: no GPU memory is there."""
     heap_edges, heap_objects, words = natives
     everything = gc.get_objects()
-    if gc.get_freeze_count() > 0:  # those objects are not in that list
+    if gc.get_freeze_count() > _FROZEN_AT_START:  # those objects are not in that list
         roots = [*everything, sys.modules, *map(_variables_of_module, list(sys.modules.values()))]
         everything = heap_objects(roots, MOST_OBJECTS)
         del roots
@@ -514,24 +513,29 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     owners: list[Any] = []
     places: list[tuple[int, int]] = []
     extra: list[Any] = []
+    others = _readers.types_in_use()
+    types = {*others, *(tensors.types if tensors is not None else ())}
+    found = [thing for thing in everything if type(thing) in types]
     if tensors is not None:
-        tensors.add([thing for thing in everything if type(thing) in tensors.types])
+        tensors.add([thing for thing in found if type(thing) in tensors.types])
         owners, places, extra = tensors.owners, tensors.places, tensors.ends
     pools = ["torch"] * len(owners)
-    _add_others(everything, known, owners, places, pools)
+    found = [(thing, *others[type(thing)]) for thing in found if type(thing) in others]
+    _add_others(found, known, owners, places, pools)
+    del found
     if not owners:
         return {"problem": "no tensor could be read"} if tensors is not None and tensors.not_read else None
     modules = _referrers._names_of_modules()
     ends = list({id(variables): variables for variables in map(_variables_of_module, list(sys.modules.values()))
                  if id(variables) in modules}.values())
     number = len(everything)
-    found = heap_edges(everything, owners, extra, ends, MOST_OBJECTS)
+    part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS)
     del everything
-    if found is None:
+    if part is None:
         return {"problem": f"its {number:,} objects were not searched: too many, or no memory for it"}
-    if len(found[0]) > MOST_NODES:
-        return {"problem": f"{len(found[0]):,} objects lead to it, which is too many"}
-    things, pairs, outside = found
+    if len(part[0]) > MOST_NODES:
+        return {"problem": f"{len(part[0]):,} objects lead to it, which is too many"}
+    things, pairs, outside = part
     graph = _Graph(torch)
     graph.add_nodes(things, memoryview(outside).cast("I"), tensors.seen if tensors is not None else {})
     # _add_variables() has the variables of modules.
