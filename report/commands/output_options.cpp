@@ -272,6 +272,12 @@ bool has_gate(const OutputOptions& options) {
   return options.require_complete || options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);
 }
 
+// Since a baseline that knows keepers, those that are new or have grown.
+bool has_live_tensors(const Report& report) {
+  const bool compared = report.baseline && report.baseline->knows_keepers;
+  return compared ? !report.baseline->keepers.empty() : report.live_cached_bytes != 0;
+}
+
 int gate_result(const std::vector<Report>& reports, const OutputOptions& options) {
   bool found = false;
   for (const Report& report : reports) {
@@ -279,7 +285,7 @@ int gate_result(const std::vector<Report>& reports, const OutputOptions& options
             (asks(options, "new") && report.baseline && report.baseline->added + report.baseline->grown != 0) ||
             (asks(options, "errors") && report.summary.errors != 0) ||
             (asks(options, "resources") && report.summary.resources != 0) ||
-            (asks(options, "live-cached") && report.live_cached_bytes != 0) ||
+            (asks(options, "live-cached") && has_live_tensors(report)) ||
             (asks(options, "freed-at-end") && !report.freed_at_end.empty());
   }
   if (found) return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;

@@ -21,7 +21,8 @@ std::vector<std::string> keeper_lines(const CacheInside& inside, std::size_t mos
   std::vector<std::string> lines;
   for (const Keeper& keeper : inside.kept) {
     if (lines.size() == most) break;
-    lines.push_back(format_bytes(keeper.bytes) + "  " + keeper_kind_title(keeper.kind) + "  " + keeper.path);
+    lines.push_back(format_bytes(keeper.bytes) + "  " + keeper_kind_title(keeper.kind) + "  " + keeper.path +
+                    (keeper.suppressed ? "  (suppressed)" : ""));
   }
   return lines;
 }

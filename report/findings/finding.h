@@ -74,9 +74,10 @@ struct Finding {
   std::optional<unsigned> device;
   std::vector<std::uint32_t> processes;  // in a merged report: indices into Report::job; the headline names them
   std::vector<FindingPlace> places;
-  std::vector<std::string> facts;  // more of them, a line each
-  std::string hint;                // "": none
-  std::size_t more = 0;            // further findings of this row that a list leaves out
+  std::vector<std::string> facts;   // more of them, a line each
+  unsigned facts_drawn = kNowhere;  // the formats (Drawn) that show the facts elsewhere
+  std::string hint;                 // "": none
+  std::size_t more = 0;             // further findings of this row that a list leaves out
 
   // A place for a stack that is recorded; another one is left out.
   void add_place(const char* label, const ResolvedStack* stack);

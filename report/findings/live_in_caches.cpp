@@ -1,6 +1,9 @@
 // Live tensors inside the caches of frameworks: a tensor that is kept is no leak of the allocator, but perhaps one of
 // the program.
+#include <utility>
+
 #include "report/base/words.h"
+#include "report/findings/cache_words.h"
 #include "report/findings/finding.h"
 #include "report/model/cache_inside.h"
 #include "report/model/frames.h"
@@ -11,6 +14,8 @@ namespace {
 
 // In the first line: memory with no known keeper, from this part of all on.
 constexpr std::uint64_t kNotKnownShare = 10;
+
+constexpr std::size_t kListedKeepers = 8;
 
 void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
   if (report.live_cached_bytes == 0) return;
@@ -48,6 +53,10 @@ void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
   Finding& finding = add_finding(FindingKind::kLiveInCaches, text, list);
   finding.bytes = report.live_cached_bytes;
   if (keeper != nullptr) finding.hint = keeper->hint;
+  finding.facts_drawn = kInText;  // with the caches
+  for (const CacheInside& inside : report.caches_inside) {
+    for (std::string& line : keeper_lines(inside, kListedKeepers)) finding.facts.push_back(std::move(line));
+  }
 }
 
 }  // namespace

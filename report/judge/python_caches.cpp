@@ -172,21 +172,32 @@ void add_keepers_of_pool(const PythonView& view, const PythonView::Pool& pool, C
     bytes[memory.address] = std::max(bytes[memory.address], memory.bytes);
   }
   std::vector<LiveBlock> blocks;
+  blocks.reserve(bytes.size());
   for (const auto& [address, size] : bytes) blocks.push_back({{address, size}, false});
   fit_keepers(find_keepers(*view.graph, std::move(blocks)), inside);
 }
 
+std::vector<CacheInside::Place> largest_objects(const PythonView& view, const std::string& framework) {
+  CacheInside all;
+  all.largest.reserve(view.objects.size());
+  for (const PythonView::Object& object : view.objects) {
+    if (object.type.compare(0, framework.size() + 1, framework + ".") == 0 && !object.holders.empty())
+      all.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
+  }
+  keep_largest(&all);
+  return {all.largest.begin(), all.largest.end()};  // without the room of the others
+}
+
 void add_pools(const PythonView& view, std::vector<CacheInside>* caches) {
+  std::map<std::string, std::vector<CacheInside::Place>> largest;
   for (const PythonView::Pool& pool : view.pools) {
     const auto known = std::find_if(std::begin(kPools), std::end(kPools),
                                     [&](const PoolName& one) { return pool.framework == one.framework; });
     if (known == std::end(kPools) || pool.used_bytes > pool.total_bytes) continue;
+    const auto [arrays, added] = largest.try_emplace(pool.framework);
+    if (added) arrays->second = largest_objects(view, pool.framework);
     CacheInside inside;
-    for (const PythonView::Object& object : view.objects) {
-      if (object.type.compare(0, pool.framework.size() + 1, pool.framework + ".") == 0 && !object.holders.empty())
-        inside.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
-    }
-    keep_largest(&inside);
+    inside.largest = arrays->second;
     inside.pool = known->pool;
     inside.taken = view.taken;
     inside.live_bytes = pool.used_bytes;

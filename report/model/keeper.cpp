@@ -39,7 +39,7 @@ const Keeper* most_suspicious(const std::vector<Keeper>& keepers) {
   for (unsigned suspicion = 2; suspicion != 0; --suspicion) {
     const Keeper* largest = nullptr;
     for (const Keeper& keeper : keepers) {
-      if (row_of(keeper.kind).suspicion == suspicion && keeper.bytes >= all / kShare &&
+      if (row_of(keeper.kind).suspicion == suspicion && !keeper.suppressed && keeper.bytes >= all / kShare &&
           (largest == nullptr || keeper.bytes > largest->bytes))
         largest = &keeper;
     }

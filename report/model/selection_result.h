@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/model/group.h"
+#include "report/model/keeper.h"
 
 namespace culprit::report {
 
@@ -36,7 +37,9 @@ struct BaselineResult {
   std::uint64_t added = 0;
   std::uint64_t grown = 0;
   std::uint64_t known = 0;
-  std::vector<std::string> gone;  // ids that leaked in no process; set in the last report
+  std::vector<std::string> gone;     // ids that leaked in no process; set in the last report
+  bool knows_keepers = false;        // the baseline has those of live memory
+  std::vector<GrownKeeper> keepers;  // new and grown ones, of all processes; set in the last report
 };
 
 }  // namespace culprit::report

@@ -22,6 +22,7 @@
 #include "report/model/sum_up.h"
 #include "report/render/text/render_picture.h"
 #include "report/select/baseline.h"
+#include "report/select/keeper_list.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -136,6 +137,7 @@ void print_totals(const Report& report, std::ostream& out) {
   out << "\nSince " << markdown_escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
       << report.baseline->grown << " grown, " << report.baseline->known << " known, " << report.baseline->gone.size()
       << " gone\n";
+  for (const GrownKeeper& grown : report.baseline->keepers) out << "- " << markdown_escaped(growth_text(grown)) << "\n";
 }
 
 void print_row(const Group& group, std::ostream& out) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string_view>
 #include <tuple>
 
@@ -12,9 +13,11 @@
 #include "report/base/printable.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/fingerprint.h"
+#include "report/keepers/keeper_growth.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/model/sum_up.h"
+#include "report/select/keeper_list.h"
 #include "report/select/renewed_baseline.h"
 
 namespace culprit::report {
@@ -63,6 +66,12 @@ std::string lost_text(const std::string& id, const BaselineLeak& leak) {
                    (leak.comment.empty() ? "" : " with its comment \"" + leak.comment + "\""));
 }
 
+// "a list of 20" as "a list".
+std::string without_lengths(const std::string& path) {
+  static const std::regex length(" of [0-9,]+");
+  return std::regex_replace(path, length, "");
+}
+
 std::string text_of(const Baseline& baseline) {
   std::string text =
       std::string("{\"schema\": \"") + kSchema + "\",\n \"comment\": " + quoted(baseline.comment) + ",\n \"leaks\": [";
@@ -75,6 +84,17 @@ std::string text_of(const Baseline& baseline) {
             ", \"cause\": " + quoted(leak.cause) + ", \"api\": " + quoted(leak.api) +
             ", \"where\": " + quoted(leak.where) + (leak.old_id ? "" : ", \"id_rule\": " + std::to_string(kIdRule)) +
             ", \"comment\": " + quoted(leak.comment) + "}";
+  }
+  text += first ? "]" : "\n ]";
+  if (!baseline.knows_keepers) return text + "}\n";
+  text += ",\n \"keepers\": [";
+  first = true;
+  for (const Keeper& keeper : baseline.keepers) {
+    text += first ? "\n" : ",\n";
+    first = false;
+    text += "  {\"id\": " + quoted(keeper.id) + ", \"bytes\": " + std::to_string(keeper.bytes) +
+            ", \"kind\": " + quoted(keeper_kind_name(keeper.kind)) +
+            ", \"path\": " + quoted(without_lengths(keeper.path)) + "}";
   }
   return text + (first ? "]}\n" : "\n ]}\n");
 }
@@ -136,11 +156,23 @@ Baseline read_baseline(const std::string& path) {
       refuse(path, "the id " + id + " is of a newer culprit (its \"id_rule\" is not " + std::to_string(kIdRule) + ")");
     if (!baseline.leaks.emplace(id, std::move(leak)).second) refuse(path, "no baseline: the id " + id + " comes twice");
   }
+  const auto keepers = json.find("keepers");
+  baseline.knows_keepers = keepers != json.end() && keepers->is_array();
+  for (std::size_t i = 0; baseline.knows_keepers && i < keepers->size(); ++i) {
+    baseline.keepers.push_back(keeper_of_json((*keepers)[i]));
+    if (!is_id(baseline.keepers.back().id)) refuse(path, "no baseline: the id of a keeper is not 16 hex digits");
+  }
   return baseline;
 }
 
 Baseline baseline_of(const std::vector<Report>& reports, bool strict) {
   Baseline baseline;
+  std::vector<const Report*> all;
+  for (const Report& report : reports) {
+    all.push_back(&report);
+    baseline.knows_keepers = baseline.knows_keepers || !report.caches_inside.empty();
+  }
+  baseline.keepers = keepers_of(all);
   for (const Report& report : reports) {
     for (const Group& group : report.leaks) {
       if (!counts_as_leak(group, strict)) continue;
@@ -181,6 +213,7 @@ void compare(const Baseline& baseline, const std::string& path, const Growth& al
   for (Report& report : *reports) {
     report.baseline = BaselineResult();
     report.baseline->path = path;
+    report.baseline->knows_keepers = baseline.knows_keepers;
     std::set<std::string_view> counted;
     for (Group& group : report.leaks) {
       if (!counts_as_leak(group, strict)) continue;
@@ -200,6 +233,12 @@ void compare(const Baseline& baseline, const std::string& path, const Growth& al
     }
   }
   if (reports->empty()) return;
+  BaselineResult& last = *reports->back().baseline;
+  if (baseline.knows_keepers) {
+    for (GrownKeeper& grown : grown_keepers(baseline.keepers, now.keepers)) {
+      if (has_grown(grown.before, grown.now, allowed)) last.keepers.push_back(std::move(grown));
+    }
+  }
   for (const auto& [id, leak] : known) {
     if (now.leaks.count(id) == 0) reports->back().baseline->gone.push_back(id);
   }

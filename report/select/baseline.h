@@ -6,7 +6,11 @@
 //      "leaks": [
 //       {"id": "16 hex digits", "bytes": 4096, "count": 1, "kind": "device", "cause": "never-freed", "api":
 //       "cudaMalloc",
-//        "where": "Solver::step in train", "id_rule": 2, "comment": "text that is kept"}, ...]}
+//        "where": "Solver::step in train", "id_rule": 2, "comment": "text that is kept"}, ...],
+//      "keepers": [
+//       {"id": "16 hex digits", "bytes": 4096, "kind": "variable", "path": "`trainer.losses`, a list"}, ...]}
+//
+// `keepers` (of the live memory in caches, keepers/) is there when a process had such caches.
 //
 // An entry without "id_rule" is of a culprit that made ids by another rule; renewed() finds its leak.
 //
@@ -20,6 +24,7 @@
 
 #include "report/base/byte_size.h"
 #include "report/base/file_error.h"
+#include "report/model/keeper.h"
 #include "report/select/baseline_leaks.h"
 
 namespace culprit::report {
@@ -32,6 +37,8 @@ struct ResolvedStack;
 struct Baseline {
   std::string comment;
   BaselineLeaks leaks;
+  std::vector<Keeper> keepers;  // of live memory; sorted by id
+  bool knows_keepers = false;   // also when there are none
 };
 
 // "Solver::step in train", "step in train.py": without the line number, which changes with every edit above it.

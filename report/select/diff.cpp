@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "report/keepers/keeper_growth.h"
 #include "report/select/renewed_baseline.h"
 
 namespace culprit::report {
@@ -85,6 +86,11 @@ Diff diff_of(LeakList before, LeakList now, const Growth& allowed) {
     });
   }
   compare_findings(&diff);
+  if (diff.before.keepers && diff.now.keepers) {
+    for (GrownKeeper& grown : grown_keepers(*diff.before.keepers, *diff.now.keepers)) {
+      if (grown.growth() < 0 || has_grown(grown.before, grown.now, allowed)) diff.keepers.push_back(std::move(grown));
+    }
+  }
   return diff;
 }
 

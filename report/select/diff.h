@@ -40,6 +40,8 @@ struct Diff {
 
   std::vector<FindingChange> findings;  // empty also when one of the runs does not tell of any
 
+  std::vector<GrownKeeper> keepers;  // of live memory, those that differ; empty also when one run does not tell of any
+
   const std::vector<DiffEntry>& with(Change change) const { return entries[static_cast<std::size_t>(change)]; }
 };
 

@@ -20,6 +20,7 @@
 #include "report/model/not_recorded.h"
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
+#include "report/select/keeper_list.h"
 
 namespace culprit::report {
 namespace {
@@ -118,9 +119,12 @@ LeakList list_of_reports(const std::string& path, const Json& json, std::size_t 
   frames->most = bytes / kShortestFrame + 1;
   list.owners.push_back(frames);
   list.findings.emplace();
+  list.keepers.emplace();
   const auto read = [&](const Json& report) {
     read_leaks(report, strict, frames.get(), &list);
     read_findings(report, &list);
+    for (Keeper& keeper : keepers_of_summary(report.value("summary", Json::object())))
+      list.keepers->push_back(std::move(keeper));
   };
   try {
     if (json.at("schema") == kReport) {
@@ -143,7 +147,9 @@ LeakList list_of_baseline(const std::string& path) {
   LeakList list;
   list.path = path;
   list.source = "baseline";
-  for (auto& [id, leak] : read_baseline(path).leaks) {
+  Baseline baseline = read_baseline(path);
+  if (baseline.knows_keepers) list.keepers = std::move(baseline.keepers);
+  for (auto& [id, leak] : baseline.leaks) {
     list.leaks[id].leak = leak;
     list.leaks[id].leak.known_by = {{leak.where, leak.api}};
   }
@@ -164,6 +170,7 @@ LeakList list_of_report(const Report& report, const char* source, bool strict) {
   list.findings.emplace();
   for (const Finding& finding : shown_findings(report, kNowhere, kAllFindings))
     list.findings->push_back({row_of(finding.kind).name, finding.title, finding.headline, where_of(finding)});
+  list.keepers = keepers_of({&report});
   list.owners.push_back(report.stacks);
   return list;
 }

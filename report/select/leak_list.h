@@ -36,6 +36,7 @@ struct LeakList {
   std::vector<std::string> notes;           // remarks about the source for the reader
   // Without those that are in `not_known`. Empty: the source tells of none (a baseline, a report of an older culprit).
   std::optional<std::vector<ListedFinding>> findings;
+  std::optional<std::vector<Keeper>> keepers;       // of live memory; empty: the source tells of none
   std::vector<std::shared_ptr<const void>> owners;  // own the objects that the frames point to
 
   std::uint64_t bytes() const;

@@ -17,7 +17,7 @@ namespace culprit::report {
 struct Frame;
 struct Group;
 
-enum class Suppresses { kLeak, kModule, kCause, kKind, kId };
+enum class Suppresses { kLeak, kModule, kCause, kKind, kId, kKeeper };
 
 // A line of a suppressions file: the leaks that it hides.
 struct SuppressionRule {

@@ -75,7 +75,7 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
   if (trim.empty() || trim.front() == '#') return {};
   const std::size_t colon = trim.find(':');
   if (colon == std::string::npos)
-    return "no \"leak:\", \"id:\", \"module:\", \"cause:\", \"kind:\" or \"max-bytes:\" before it";
+    return "no \"leak:\", \"id:\", \"module:\", \"cause:\", \"kind:\", \"keeper:\" or \"max-bytes:\" before it";
   const std::string type = trimmed(trim.substr(0, colon));
   Rule rule;
   rule.pattern = trimmed(trim.substr(colon + 1));
@@ -98,6 +98,8 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
     if (std::find(kinds.begin(), kinds.end(), rule.pattern) == kinds.end())
       return "there is no kind \"" + rule.pattern + "\"";
     rule.what = Suppresses::kKind;
+  } else if (type == "keeper") {
+    rule.what = Suppresses::kKeeper;
   } else if (type == "id") {
     if (!is_id(rule.pattern)) return "an id has 16 hex digits, as in the report, and perhaps \"/\" and 8 more";
     rule.what = Suppresses::kId;
@@ -108,7 +110,7 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
     return rules_.back().max_bytes ? "" : rule.pattern + " is no size, like 4096, 64K or 1.5GiB";
   } else {
     return "\"" + std::string(cut_to_bytes(type, kLongestShown)) +
-           ":\" is not known; leak, id, module, cause, kind and max-bytes are";
+           ":\" is not known; leak, id, module, cause, kind, keeper and max-bytes are";
   }
   rules_.push_back(std::move(rule));
   return {};
@@ -130,7 +132,7 @@ void Suppressions::read(const std::string& path) {
 }
 
 std::string Suppressions::text_of(const Rule& rule) {
-  static constexpr const char* kNames[] = {"leak", "module", "cause", "kind", "id"};
+  static constexpr const char* kNames[] = {"leak", "module", "cause", "kind", "id", "keeper"};
   return std::string(kNames[static_cast<int>(rule.what)]) + ":" + rule.pattern;
 }
 
@@ -158,9 +160,29 @@ void Suppressions::apply(Report* report) {
     }
     groups->erase(kept, groups->end());
   }
+  suppress_keepers(report, &hidden);
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     if (hidden[i].groups == 0) continue;
     report->suppressed.push_back({rules_[i].path, rules_[i].line, text_of(rules_[i]), hidden[i]});
+  }
+}
+
+// A suppressed keeper stays in the list, whose rows add up to the live memory of its cache.
+void Suppressions::suppress_keepers(Report* report, std::vector<HiddenTotal>* hidden) {
+  for (CacheInside& inside : report->caches_inside) {
+    for (Keeper& keeper : inside.kept) {
+      for (std::size_t i = 0; i < rules_.size() && !keeper.suppressed; ++i) {
+        const Rule& rule = rules_[i];
+        const bool fits = rule.what == Suppresses::kKeeper ? matches_pattern(rule.pattern, keeper.path)
+                                                           : rule.what == Suppresses::kId && rule.pattern == keeper.id;
+        if (!fits || (rule.max_bytes && keeper.bytes > *rule.max_bytes)) continue;
+        keeper.suppressed = rules_[i].used = true;
+        ++(*hidden)[i].groups;
+        (*hidden)[i].allocations += keeper.count;
+        (*hidden)[i].bytes += keeper.bytes;
+        report->live_cached_bytes -= std::min(report->live_cached_bytes, keeper.bytes);
+      }
+    }
   }
 }
 

@@ -5,7 +5,8 @@
 //     module:^libthird.so          a module of any frame
 //     cause:held                   every leak of that cause
 //     kind:event                   everything of that kind
-//     id:439b5d30badcd044          the leak with that id
+//     keeper:^`trainer.history`    what this variable keeps in a framework's cache, by its path
+//     id:439b5d30badcd044          the leak, or the keeper, with that id
 //     id:439b5d30badcd044/1c0ffee2 the same, of the lines that the last digits stand for
 //     max-bytes:64K                the line above hides a leak only as long as it has no more than that, with all
 //                                  entries of its id; below id:ID/LINES this entry alone
@@ -22,6 +23,7 @@
 namespace culprit::report {
 
 struct Group;
+struct HiddenTotal;
 struct Report;
 
 // Not thread-safe.
@@ -48,6 +50,7 @@ class Suppressions {
   // The problem with a line; empty when it was added, or is blank or a comment.
   std::string add(const std::string& text, const std::string& path, std::size_t line);
   static std::string text_of(const Rule& rule);
+  void suppress_keepers(Report* report, std::vector<HiddenTotal>* hidden);
 
   std::vector<Rule> rules_;
 };

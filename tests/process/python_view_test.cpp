@@ -206,6 +206,50 @@ TEST_CASE("live tensors fail a gate of their own, idle memory of a cache does no
   CHECK_FALSE(has(text_report(run), "LIVE IN CACHES"));
 }
 
+TEST_CASE("keepers have ids for a baseline, a diff and suppressions", "[python_view]") {
+  const Run before = run_python({"python_holders.py", "torch", "losses"});
+  const Run after = run_python({"python_holders.py", "torch", "global"});
+  REQUIRE(before.exit_code + after.exit_code == 0);
+  const fs::path baseline = before.dump().parent_path() / "baseline.json";
+  REQUIRE(run_culprit({"report", before.dump(), "--write-baseline", baseline}).exit_code == 0);
+  const nlohmann::json file = nlohmann::json::parse(file_text(baseline));
+  REQUIRE(file.at("keepers").size() == 1);
+  CHECK(file.at("keepers")[0].at("path") == "`trainer.losses`, a list");
+  CHECK(file.at("keepers")[0].at("bytes") == 3 * kTensor);
+  const std::string id = file.at("keepers")[0].at("id");
+  CHECK(torch_inside(read_report(before.dump())).at("kept").at(0).at("id") == id);
+
+  const auto gate = [&](const Run& run) {
+    return run_culprit({"report", run.dump(), "--baseline", baseline, "--fail-on", "live-cached"});
+  };
+  CHECK(gate(before).exit_code == 0);
+  const Finished grown = gate(after);
+  CHECK(grown.exit_code == 1);
+  CHECK(has(grown.out, "        new    "));
+
+  const Finished diff = run_culprit({"diff", before.dump(), after.dump()});
+  CHECK(has(diff.out, "KEPT IN CACHES\n\nnew    "));
+  CHECK(has(diff.out, "gone   2.05 MiB kept by `trainer.losses`, a list of 3\n"));
+  const Finished same = run_culprit({"diff", baseline, before.dump(), "--format", "json"});
+  CHECK(nlohmann::json::parse(same.out).at("keepers").empty());
+
+  const fs::path known = before.dump().parent_path() / "known.supp";
+  for (const std::string& rule : {std::string("keeper:^`trainer.losses`"), "id:" + id}) {
+    INFO(rule);
+    std::ofstream(known) << rule << "\n";
+    const Finished hidden = run_culprit({"report", before.dump(), "--suppressions", known, "--fail-on", "live-cached"});
+    CHECK(hidden.exit_code == 0);
+    CHECK(!has(hidden.out, "LIVE IN CACHES"));
+    CHECK(has(hidden.out, "`trainer.losses`, a list of 3  (suppressed)\n"));
+    CHECK(has(hidden.out, "hidden  2.05 MiB in 3 allocations by "));
+  }
+  std::ofstream(known) << "keeper:^`trainer.losses`\nmax-bytes:1M\n";
+  CHECK(run_culprit({"report", before.dump(), "--suppressions", known, "--fail-on", "live-cached"}).exit_code == 1);
+
+  const std::string page = run_culprit({"report", before.dump(), "--format", "markdown"}).out;
+  CHECK(has(page, "2.05 MiB  variables  \\`trainer.losses\\`, a list of 3"));
+}
+
 TEST_CASE("the report has the moment at which memory ran out", "[python_view]") {
   const Run run = run_python({"python_holders.py", "torch", "ran_out"});
   INFO(run.err);

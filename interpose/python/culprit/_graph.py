@@ -377,7 +377,8 @@ class _Graph:
             for key, value in list(variables.items()):
                 if id(variables) not in self.index and type(key) is str:
                     self.edge(thing, value, f".{key}"[:_LONGEST])
-                if flags & _MODULE and type(value) is dict and key in ("_parameters", "_buffers", "_modules"):
+                # An OrderedDict up to PyTorch 2.4.
+                if flags & _MODULE and key in ("_parameters", "_buffers", "_modules") and dict in _mro(type(value)):
                     self.owned[id(value)] = 0 if key == "_modules" else _PARAMETERS
         if kind not in self.slots:
             self.slots[kind] = [(name, found) for base in _mro(kind)

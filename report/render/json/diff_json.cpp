@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/render/json/head_json.h"
+
 namespace culprit::report {
 namespace {
 
@@ -33,6 +35,7 @@ Json diff_head_json(const Diff& diff) {
                                 {"title", one.finding.title},
                                 {"text", one.finding.text},
                                 {"where", one.finding.where.empty() ? Json() : Json(one.finding.where)}});
+  json["keepers"] = growth_json(diff.keepers);
   for (std::size_t i = 0; i < kChanges; ++i)
     json["summary"][change_name(static_cast<Change>(i))] = diff.entries[i].size();
   return json;

@@ -143,11 +143,13 @@ Json suppressed_json(const Report& report) {
 }
 
 Json baseline_json(const BaselineResult& baseline) {
-  return {{"file", baseline.path},
-          {"new", baseline.added},
-          {"grown", baseline.grown},
-          {"known", baseline.known},
-          {"gone", baseline.gone}};
+  Json one = {{"file", baseline.path},
+              {"new", baseline.added},
+              {"grown", baseline.grown},
+              {"known", baseline.known},
+              {"gone", baseline.gone}};
+  if (baseline.knows_keepers) one["keepers"] = growth_json(baseline.keepers);
+  return one;
 }
 
 Json marks_json(const Report& report) {
@@ -561,7 +563,20 @@ Json keeper_json(const Keeper& keeper) {
           {"bytes", keeper.bytes},
           {"count", keeper.count},
           {"hint", keeper.hint.empty() ? Json() : Json(keeper.hint)},
+          {"suppressed", keeper.suppressed},
           {"id", keeper.id}};
+}
+
+Json growth_json(const std::vector<GrownKeeper>& keepers) {
+  Json list = Json::array();
+  for (const GrownKeeper& grown : keepers) {
+    Json one = keeper_json(grown.keeper);
+    one["bytes"] = grown.now;
+    one["bytes_before"] = grown.before;
+    one["grown_bytes"] = grown.growth();
+    list.push_back(std::move(one));
+  }
+  return list;
 }
 
 Json inside_json(const CacheInside& inside) {

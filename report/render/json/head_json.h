@@ -8,6 +8,8 @@
 namespace culprit::report {
 
 struct CacheInside;
+struct GrownKeeper;
+struct Keeper;
 struct Report;
 
 // The facts about the run as a whole: the process, its devices, the totals.
@@ -15,6 +17,8 @@ Json report_head_json(const Report& report);
 
 // A row of `kept` of a cache.
 Json keeper_json(const Keeper& keeper);
+// The same with `bytes_before` and `grown_bytes`.
+Json growth_json(const std::vector<GrownKeeper>& keepers);
 // `inside` of a cache.
 Json inside_json(const CacheInside& inside);
 

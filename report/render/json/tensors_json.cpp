@@ -8,23 +8,12 @@
 #include "report/base/json_input.h"
 #include "report/keepers/keeper_growth.h"
 #include "report/render/json/head_json.h"
+#include "report/select/keeper_list.h"
 
 namespace culprit::report {
 namespace {
 
 constexpr char kSchema[] = "culprit.tensors/1";
-
-Json growth_json(const std::vector<Keeper>& before, const std::vector<Keeper>& now) {
-  Json list = Json::array();
-  for (const GrownKeeper& grown : grown_keepers(before, now)) {
-    Json one = keeper_json(grown.keeper);
-    one["bytes"] = grown.now;
-    one["bytes_before"] = grown.before;
-    one["grown_bytes"] = grown.growth();
-    list.push_back(std::move(one));
-  }
-  return list;
-}
 
 }  // namespace
 
@@ -38,7 +27,8 @@ Json tensors_json(const std::string& name, const std::vector<CacheInside>& cache
       one["kept"][i]["addresses"] = inside.kept[i].blocks;
     if (before != nullptr) {
       const CacheInside* earlier = same_cache(*before, inside);
-      one["grown"] = growth_json(earlier != nullptr ? earlier->kept : std::vector<Keeper>(), inside.kept);
+      one["grown"] =
+          growth_json(grown_keepers(earlier != nullptr ? earlier->kept : std::vector<Keeper>(), inside.kept));
     }
     list.push_back(std::move(one));
   }
@@ -63,18 +53,8 @@ std::vector<CacheInside> caches_of_tensors_json(const nlohmann::json& file, cons
     inside.live_bytes = number_of(from, "live_bytes");
     inside.idle_bytes = number_of(from, "idle_bytes");
     const auto kept = from.find("kept");
-    for (std::size_t i = 0; kept != from.end() && kept->is_array() && i < kept->size(); ++i) {
-      const nlohmann::json& row = (*kept)[i];
-      if (!row.is_object()) continue;
-      Keeper keeper;
-      keeper.kind = keeper_kind_of(text_of(row, "kind"));
-      keeper.path = text_of(row, "path");
-      keeper.bytes = number_of(row, "bytes");
-      keeper.count = number_of(row, "count");
-      keeper.hint = text_of(row, "hint");
-      keeper.id = text_of(row, "id");
-      inside.kept.push_back(std::move(keeper));
-    }
+    for (std::size_t i = 0; kept != from.end() && kept->is_array() && i < kept->size(); ++i)
+      if ((*kept)[i].is_object()) inside.kept.push_back(keeper_of_json((*kept)[i]));
     caches.push_back(std::move(inside));
   }
   return caches;

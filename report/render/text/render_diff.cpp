@@ -11,6 +11,7 @@
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "report/select/diff.h"
+#include "report/select/keeper_list.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -101,6 +102,7 @@ class DiffText {
     out_ << " · " << total_text(diff_) << "\n";
     for (const Change change : kShownChanges) print_list(change);
     print_findings();
+    print_keepers();
     if (!diff_.before.notes.empty() || !diff_.now.notes.empty()) out_ << "\n";
     for (const LeakList* list : {&diff_.before, &diff_.now}) {
       for (const std::string& note : list->notes)
@@ -125,6 +127,20 @@ class DiffText {
            << printable(one.finding.text) << "\n";
     }
     if (left != 0) out_ << "\nand " << plural(left, "finding", "findings") << " more: --all\n";
+  }
+
+  void print_keepers() {
+    if (diff_.keepers.empty()) return;
+    out_ << "\n" << palette_.title("KEPT IN CACHES") << "\n\n";
+    std::size_t shown = 0;
+    for (const GrownKeeper& grown : diff_.keepers) {
+      if (!options_.all && shown == kShownGroups) break;
+      ++shown;
+      const std::string text = growth_text(grown);
+      out_ << (grown.growth() > 0 ? palette_.warn(text) : text) << "\n";
+    }
+    if (shown < diff_.keepers.size())
+      out_ << "\nand " << plural(diff_.keepers.size() - shown, "keeper", "keepers") << " more: --all\n";
   }
 
   void print_list(Change change) {
@@ -188,6 +204,11 @@ void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::o
     if (one.change == Change::kSame || findings == kMostFindings) continue;
     out << (findings++ == 0 ? "\n" : "") << "- " << (one.change == Change::kNew ? "**new** " : "gone: ")
         << markdown_escaped(one.finding.title) << ": " << markdown_escaped(one.finding.text) << "\n";
+  }
+  std::size_t keepers = 0;
+  for (const GrownKeeper& grown : diff.keepers) {
+    if (keepers == kMostFindings) break;
+    out << (keepers++ == 0 ? "\n" : "") << "- " << markdown_escaped(growth_text(grown)) << "\n";
   }
   for (const Change change : kShownChanges) {
     const std::vector<DiffEntry>& entries = diff.with(change);

@@ -30,6 +30,7 @@
 #include "report/render/text/render_picture.h"
 #include "report/render/text/render_sharing.h"
 #include "report/render/text/text_fields.h"
+#include "report/select/keeper_list.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -371,6 +372,7 @@ class TextReport {
          << baseline.known << " known";
     if (!baseline.gone.empty()) out_ << ", " << baseline.gone.size() << " gone";
     out_ << "\n";
+    for (const GrownKeeper& grown : baseline.keepers) out_ << "        " << growth_text(grown) << "\n";
   }
 
   void print_device(const DeviceInfo& device) {
