@@ -495,6 +495,17 @@ class Situations(Views):
         rows = [(row["path"], row["bytes"]) for row in self.keepers(dump)["kept"]]
         self.assertEqual(rows, [("`trainer.history`, a list of 3", 3 * TENSOR), ("`later['a']`", TENSOR)])
 
+    @each_python
+    def test_keepers_of_tensors_of_subclasses(self, python):
+        """They are read as PyTorch's own class has them: no attribute of the program."""
+        self.run_python(python, TORCH + "class Named(torch.Tensor):\n"
+                        "    is_cuda = is_leaf = grad = grad_fn = property(lambda self: sys.exit('is_cuda'))\n"
+                        "    def untyped_storage(self): sys.exit('untyped_storage')\n"
+                        "    def __getattr__(self, name): sys.exit(name)\n"
+                        "named = Named.__new__(Named)\nvars(named).update(vars(torch.Tensor(TENSOR)))\n")
+        dump, = glob.glob(os.path.join(self.folder, "*.dump"))
+        self.assertEqual([(row["path"], row["bytes"]) for row in self.keepers(dump)["kept"]], [("`named`", TENSOR)])
+
     def keepers(self, *source, pool="PyTorch caching allocator"):
         done = subprocess.run([CULPRIT, "tensors", "--all", "--format", "json", *map(str, source)],
                               env=environment(CULPRIT_LIBRARY=LIBRARY),

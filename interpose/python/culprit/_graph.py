@@ -98,8 +98,9 @@ class _Tensors:
         self.words = words
         self.devices = devices  # numbers of c10::DeviceType
         self.strided = getattr(torch, "strided", None)
-        parameter = getattr(getattr(torch, "nn", None), "Parameter", None)
-        self.types = tuple(kind for kind in (torch.Tensor, parameter) if type(kind) is not type(None))
+        self.base = torch.Tensor
+        self.plain = torch.Tensor, getattr(getattr(torch, "nn", None), "Parameter", None)
+        self.types: set[type] = set()
         self.layout: tuple[int, int, int] | None = None  # storage in a tensor; address and size in a storage
         self.seen: dict[int, Any] = {}
         self.getters: dict[type, tuple[Any, list[Any], Any]] = {}
@@ -118,8 +119,22 @@ class _Tensors:
         self.owners.append(owner)
         self.places.append((address, size))
 
+    def find_types(self, everything: "list[Any]") -> "set[type]":
+        """The types of all tensors there."""
+        self.types = {kind for kind in set(map(type, everything)) if self._is_tensor(kind)}
+        return self.types
+
+    def _is_tensor(self, kind: type) -> bool:
+        return any(base is self.base for base in _mro(kind))
+
+    def _get(self, tensor: "Any", name: str) -> "Any":
+        """An attribute as PyTorch's own class has it: a subclass may have an attribute of the program."""
+        getter = _descriptor(self.base, name)
+        get = getattr(type(getter), "__get__", None)
+        return get(getter, tensor, self.base) if get is not None else object.__getattribute__(tensor, name)
+
     def add(self, tensors: "list[Any]") -> None:
-        self._learn_layout(tensors)
+        self._learn_layout([tensor for tensor in tensors if type(tensor) in self.plain])
         queue: list[Any] = []
         grads: list[Any] = []
         for tensor in tensors:
@@ -141,19 +156,21 @@ class _Tensors:
         except Exception as error:  # pylint: disable=broad-except
             if _referrers.is_of_a_signal_handler(error):
                 raise
-            self.not_read += 1
+            # A subclass that wraps other tensors, or that has no size yet, has no memory of its own.
+            if not self._is_tensor(type(arguments[0])) or type(arguments[0]) in self.plain:
+                self.not_read += 1
 
     def _add_graph_of(self, tensor: "Any", queue: "list[Any]", grads: "list[Any]") -> None:
-        if not tensor.requires_grad:
+        if not self._get(tensor, "requires_grad"):
             return
-        if tensor.is_leaf:
-            grad = tensor.grad
+        if self._get(tensor, "is_leaf"):
+            grad = self._get(tensor, "grad")
             if grad is not None:
                 self._add_edge(tensor, grad, ".grad")
                 grads.append(grad)
         # The node of a view that was changed in place would be made anew.
-        elif not tensor._is_view() or tensor._version == 0:  # pylint: disable=protected-access
-            self._follow(tensor, tensor.grad_fn, " -> Tensor.grad_fn", queue)
+        elif not self._get(tensor, "_is_view")() or self._get(tensor, "_version") == 0:
+            self._follow(tensor, self._get(tensor, "grad_fn"), " -> Tensor.grad_fn", queue)
 
     def _follow(self, source: "Any", node: "Any", name: str, queue: "list[Any]") -> None:
         if node is None:
@@ -164,9 +181,9 @@ class _Tensors:
             queue.append(node)
 
     def _add_storage(self, tensor: "Any") -> None:
-        storage = tensor.untyped_storage()
+        storage = self._get(tensor, "untyped_storage")()
         if self.layout is None:
-            if tensor.is_cuda:
+            if self._get(tensor, "is_cuda"):
                 self._add_owner(tensor, storage.data_ptr(), storage.nbytes())
             return
         self._add_memory(tensor, storage._cdata)  # pylint: disable=protected-access
@@ -223,7 +240,7 @@ class _Tensors:
         for one in following.__get__(node) or ():
             self._follow(node, one[0], "", queue)
         leaf = variable.__get__(node) if variable is not None else None
-        if leaf is not None and type(leaf) in self.types:
+        if leaf is not None and self._is_tensor(type(leaf)):
             self._add_edge(node, leaf, ".variable")
         for getter in saved:
             value = getter.__get__(node)
@@ -515,7 +532,7 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     places: list[tuple[int, int]] = []
     extra: list[Any] = []
     others = _readers.types_in_use()
-    types = {*others, *(tensors.types if tensors is not None else ())}
+    types = {*others, *(tensors.find_types(everything) if tensors is not None else ())}
     found = [thing for thing in everything if type(thing) in types]
     if tensors is not None:
         tensors.add([thing for thing in found if type(thing) in tensors.types])
