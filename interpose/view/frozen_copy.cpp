@@ -107,18 +107,18 @@ std::uint64_t private_bytes() {
   return (numbers[1] - (numbers[2] < numbers[1] ? numbers[2] : numbers[1])) * 4096;
 }
 
-void wait_for_copy(bool ends) {
+void end_copy_from_outside() {
   const int copy = culprit_frozen.copy;
   if (copy == 0) return;
-  if (ends) system_call(SYS_kill, copy, SIGKILL);
+  system_call(SYS_kill, copy, SIGKILL);
   // It is no child that the program's own calls of wait() find: it has no signal for its end.
   for (int i = 0; i < 200; ++i) {
-    const long result = system_call(SYS_wait4, copy, nullptr, __WCLONE | WNOHANG, nullptr);
-    if (result != 0) break;
-    if (!ends) return;
+    if (system_call(SYS_wait4, copy, nullptr, __WCLONE | WNOHANG, nullptr) != 0) {
+      culprit_frozen.copy = 0;
+      return;
+    }
     sleep_microseconds(100);
   }
-  culprit_frozen.copy = 0;
 }
 
 // The longest time without a break.
@@ -132,7 +132,7 @@ PyObject* number(long value) { return the_interpreter().PyLong_FromLong(value); 
 }  // namespace
 
 void ask_for_frozen_copy(Process& process) {
-  wait_for_copy(true);
+  end_copy_from_outside();
   ++culprit_frozen.requests;
   culprit_frozen.private_bytes = culprit_frozen.held_ns = 0;
   look_for_python(process);
@@ -147,13 +147,20 @@ void ask_for_frozen_copy(Process& process) {
 void end_frozen_copy() {
   Process* process = process_if_recording();
   if (process != nullptr) view_of(*process).wanted.fetch_and(~std::uint32_t{kViewFrozen});
-  wait_for_copy(true);
+  end_copy_from_outside();
   set_phase(FrozenPhase::kNone);
 }
 
 void note_frozen_served(Process& process) {
   gil_since_ns = process.clock.now();
   set_phase(FrozenPhase::kServed);
+}
+
+void end_if_frozen_copy() {
+  // In the copy alone the phase is one of its own.
+  if (culprit_frozen.phase < FrozenPhase::kWalking) return;
+  set_phase(FrozenPhase::kBroken);
+  wait_for_end();
 }
 
 void note_frozen_result(Process& process, PyObject* result) {

@@ -20,6 +20,8 @@ void end_frozen_copy();
 
 // In the main thread, with the GIL: note where the request is.
 void note_frozen_served(Process& process);
+// After the Python code: does not return in the copy, which must never go on with the program.
+void end_if_frozen_copy();
 void note_frozen_result(Process& process, PyObject* result);
 
 // Functions for the Python code. copying_time() -> the microseconds for which a copy would stop the process, about.

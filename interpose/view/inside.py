@@ -205,19 +205,20 @@ def take_frozen():
     # thread: it would wait for another one for ever. Those that wait now have asked, and had their turn, before
     # yield_gil() is over; those that wait then ask once the copy is there.
     longer = max(interval, min(2e-6 * copying_time() + 0.002, 0.05))
-    if longer != interval:
+    try:
         sys.setswitchinterval(longer)
-    yield_gil(int(min(interval, 0.01) * 1e6) + 1000)
-    gc.disable()
-    for _ in range(3):
-        _no_work()  # a collection that is due takes place here
-    copied = freeze()
-    if copied == 0:
-        _look_at_copy(view, known)
-    if collects:
-        gc.enable()
-    if longer != interval:
+        yield_gil(int(min(interval, 0.01) * 1e6) + 1000)
+        gc.disable()
+        for _ in range(3):
+            _no_work()  # a collection that is due takes place here
+        copied = freeze()
+        if copied == 0:
+            _look_at_copy(view, known)
+    finally:
+        if collects:
+            gc.enable()
         sys.setswitchinterval(interval)
+    if longer != interval:
         yield_gil(0)
     return copied == 1
 

@@ -343,7 +343,8 @@ bool serve_names(Process& process) {
 bool serve_frozen(Process& process) {
   note_frozen_served(process);
   bool passes_on = false;
-  const PythonRef done(call_guarded(&process, "take_frozen", nullptr, &passes_on));
+  const PythonRef done(call_guarded(nullptr, "take_frozen", nullptr, &passes_on));
+  end_if_frozen_copy();
   note_frozen_result(process, done.get());
   return !passes_on;
 }

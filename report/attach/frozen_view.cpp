@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <sstream>
-#include <thread>
 
 #include "interpose/format/frozen_copy.h"
 #include "report/attach/blocking_calls.h"
@@ -31,9 +30,31 @@ constexpr int kTries = 3;  // a lock of another thread may be taken in the copy
 class Taking {
  public:
   Taking(const TracedProcess& process, const FrozenOrder& order)
-      : process_(process), library_(order.library), limit_(order.limit), longest_stop_(order.longest_stop) {}
+      : process_(process), library_(order.library), limit_(order.limit), longest_stop_(order.longest_stop) {
+    sigemptyset(&ends_);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends_, number);
+  }
 
+  // After a signal: restores the process first, then lets the signal act.
   FrozenView take() {
+    sigset_t before;
+    ::sigprocmask(SIG_BLOCK, &ends_, &before);
+    const auto restore = [&] {
+      ::sigprocmask(SIG_SETMASK, &before, nullptr);
+      if (interrupted_ != 0) ::raise(interrupted_);
+    };
+    try {
+      FrozenView view = take_several_times();
+      restore();
+      return view;
+    } catch (const AttachError&) {
+      restore();
+      throw;
+    }
+  }
+
+ private:
+  FrozenView take_several_times() {
     const auto begin = std::chrono::steady_clock::now();
     FrozenView view;
     for (int tries = 1; view.text.empty(); ++tries) {
@@ -46,7 +67,14 @@ class Taking {
     return view;
   }
 
- private:
+  void pause() {
+    const timespec moment = {0, 1000000};
+    const int number = ::sigtimedwait(&ends_, nullptr, &moment);
+    if (number <= 0) return;
+    interrupted_ = number;
+    throw AttachError("interrupted");
+  }
+
   // False: no framework is in use. Without a text: the copy did not come to its end.
   bool take_once(FrozenView* view) {
     const std::uint64_t place = place_of_state();
@@ -111,7 +139,7 @@ class Taking {
     return state;
   }
 
-  FrozenCopy wait_for_copy(std::uint64_t place) const {
+  FrozenCopy wait_for_copy(std::uint64_t place) {
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
       const FrozenCopy state = read_state(process_, place);
@@ -120,7 +148,7 @@ class Taking {
       if (waited > limit_) throw AttachError(who_blocks());
       if (waited > milliseconds(500))
         log::show_status("waiting for the main thread of " + printable(process_.name()) + " to run Python code");
-      std::this_thread::sleep_for(milliseconds(1));
+      pause();
     }
   }
 
@@ -167,7 +195,7 @@ class Taking {
   }
 
   // Empty: the copy did not come to its end.
-  std::string text_of_copy(pid_t copy, std::uint64_t place) const try {
+  std::string text_of_copy(pid_t copy, std::uint64_t place) try {
     const TracedProcess process(copy);
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
@@ -186,10 +214,10 @@ class Taking {
       if (waited > limit_) return {};
       if (waited > milliseconds(500))
         log::show_status("reading the objects in a copy of " + printable(process_.name()));
-      std::this_thread::sleep_for(milliseconds(1));
+      pause();
     }
   } catch (const AttachError&) {
-    if (!process_.is_alive()) throw;
+    if (!process_.is_alive() || interrupted_ != 0) throw;
     const std::optional<ProcessStat> stat = ProcessFolder("/proc", static_cast<std::uint32_t>(copy)).stat();
     if (stat && !stat->has_ended()) throw;
     return {};
@@ -199,6 +227,8 @@ class Taking {
   const std::string& library_;
   const milliseconds limit_;
   const std::chrono::microseconds longest_stop_;
+  sigset_t ends_;
+  int interrupted_ = 0;
 };
 
 }  // namespace

@@ -83,6 +83,8 @@ class AttachedForNow {
 
 TensorsView tensors_of_process(std::uint32_t pid, const ProcessLimits& limits) {
   const TargetProcess target = find_target("/proc", pid);
+  // Several processes below a `culprit run`, for example.
+  if (!target.problem.empty() && !target.without_library && !target.has_library) throw AttachError(target.problem);
   const TracedProcess process(static_cast<pid_t>(target.has_library ? target.pid : pid));
   process.check_attachable();
   const std::string library = find_library();

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BUILD, SOURCE = (os.path.abspath(path) for path in sys.argv[1:3])
@@ -559,12 +560,36 @@ class Situations(Views):
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 3, done.stdout)
         self.assertIn("ran no Python code for 1.00 s (it is in read())", done.stderr)
+        waiting = subprocess.Popen([CULPRIT, "tensors", str(process.pid), "--timeout", "50s"], env=environment(),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        waiting.send_signal(signal.SIGINT)
+        waiting.communicate(timeout=20)
+        self.assertEqual(waiting.returncode, -signal.SIGINT)
         process.stdin.write("x")
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), "on\n")
         self.assertEqual([row["path"] for row in self.keepers(process.pid)["kept"]], ["`kept`"])
         process.kill()
         process.communicate()
+
+    @each_python
+    def test_a_copy_that_fails_never_goes_on_with_the_program(self, python):
+        """The last call of the copy's own code raises."""
+        process = self.start(python, KEEP + "import ctypes, os, time\nask = ctypes.PyDLL(None).culprit_api_python_view\n"
+                             "ask.restype = ctypes.py_object\nask()['leave'] = lambda text: 1 / 0\n"
+                             "print('ready', flush=True)\nwhile not os.path.exists('end'):\n"
+                             "    open(f'{os.getpid()}.pid', 'w').close(); time.sleep(0.01)\nprint('end')\n")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        command = [CULPRIT, "tensors", str(process.pid)]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("could not be read", done.stderr)
+        with open(os.path.join(self.folder, "end"), "w", encoding="utf-8"):
+            pass
+        self.assertEqual(process.communicate(timeout=60), ("end\n", ""))
+        self.assertEqual([os.path.basename(path) for path in glob.glob(os.path.join(self.folder, "*.pid"))],
+                         [f"{process.pid}.pid"])
 
     @each_python
     def test_keepers_in_a_pool_of_cupy(self, python):
