@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""`culprit tensors PID`: the keepers of a running program, in a frozen copy of it (interpose/view/frozen_copy.h), on
+the simulated driver with the stand-in for PyTorch: tensors_test.py BUILD_FOLDER SOURCE_FOLDER"""
+import glob
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from view_test import CULPRIT, KEEP, LIBRARY, TENSOR, TORCH, Views, each_python, environment
+
+# Threads wait for the GIL, garbage has finalizers, and signals have handlers of the program.
+BUSY = TORCH + """
+import gc, os, signal, threading
+class Garbage:
+    def __init__(self): self.me = self
+    def __del__(self): os.write(1, b"del %d\\n" % os.getpid())
+signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"signal %d\\n" % os.getpid()))
+kept = torch.empty(TENSOR)
+losses = [torch.empty(TENSOR) for _ in range(3)]
+going = True
+def spin():
+    while going: sum(range(1000))
+threads = [threading.Thread(target=spin) for _ in range(3)]
+for thread in threads: thread.start()
+orders = []
+def listen():
+    for _ in range(2): orders.append(sys.stdin.buffer.raw.read(1))
+listener = threading.Thread(target=listen)
+listener.start()
+print("ready", flush=True)
+rounds = 0
+while len(orders) < 2:
+    rounds += 1
+    if rounds % 10000 == 0: Garbage()
+    if orders and len(losses) == 3:
+        losses += [torch.empty(TENSOR) for _ in range(2)]
+        print("grown", flush=True)
+going = False
+for thread in threads: thread.join()
+print("end", gc.isenabled(), sys.getswitchinterval(), flush=True)
+"""
+
+
+class Running(Views):
+    @each_python
+    def test_keepers_of_a_running_process(self, python):
+        """In a frozen copy, in which no code of the program runs; between two moments; with the library and without."""
+        text = BUSY
+        ends = []
+        for preload in True, False:
+            process = self.start(python, text, preload=preload)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            before = os.path.join(self.folder, "before.json")
+            with open(before, "w", encoding="utf-8") as file:
+                file.write(subprocess.run([CULPRIT, "tensors", str(process.pid), "--format", "json"], text=True,
+                                          env=environment(CULPRIT_LIBRARY=LIBRARY), timeout=60,
+                                          stdout=subprocess.PIPE, check=True).stdout)
+            process.stdin.write("x")
+            process.stdin.flush()
+            lines = list(iter(process.stdout.readline, "grown\n"))
+            for _ in range(3):
+                os.kill(process.pid, signal.SIGUSR1)
+                inside = self.keepers(process.pid, "--since", before)
+            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+                self.assertEqual(file.read(), "")
+            out, err = process.communicate("x", timeout=60)
+            self.assertEqual((process.returncode, err), (0, ""))
+            lines = [line.strip() for line in lines] + out.splitlines()
+            written = {line for line in lines if line.startswith(("del", "signal"))}
+            self.assertLessEqual(written, {f"del {process.pid}", f"signal {process.pid}"})
+            ends.append([line for line in lines if line not in written])
+            rows = {row["path"]: row["bytes"] for row in inside["kept"]}
+            self.assertEqual(rows, {"`losses`, a list of 5": 5 * TENSOR, "`kept`": TENSOR})
+            grown = [(row["path"], row["grown_bytes"], row["bytes_before"]) for row in inside["grown"]]
+            self.assertEqual(grown, [("`losses`, a list of 5", 2 * TENSOR, 3 * TENSOR)])
+            self.clean()
+        self.assertEqual(ends[0], ends[1])
+
+    def test_a_main_thread_that_runs_no_python(self):
+        """The command says what that thread does, and a later request is served."""
+        process = self.start(sys.executable, KEEP + "print('ready', flush=True)\nsys.stdin.buffer.raw.read(1)\n"
+                                             "print('on', flush=True)\nimport time\n"
+                                             "end = time.monotonic() + 60\nwhile time.monotonic() < end: pass")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        command = [CULPRIT, "tensors", str(process.pid), "--timeout", "1s"]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("ran no Python code for 1.00 s (it is in read())", done.stderr)
+        waiting = subprocess.Popen([CULPRIT, "tensors", str(process.pid), "--timeout", "50s"], env=environment(),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        waiting.send_signal(signal.SIGINT)
+        waiting.communicate(timeout=20)
+        self.assertEqual(waiting.returncode, -signal.SIGINT)
+        process.stdin.write("x")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "on\n")
+        self.assertEqual([row["path"] for row in self.keepers(process.pid)["kept"]], ["`kept`"])
+        process.kill()
+        process.communicate()
+
+    @each_python
+    def test_a_copy_that_fails_never_goes_on_with_the_program(self, python):
+        """The last call of the copy's own code raises."""
+        process = self.start(python, KEEP + "import ctypes, os, time\n"
+                             "ask = ctypes.PyDLL(None).culprit_api_python_view\n"
+                             "ask.restype = ctypes.py_object\nask()['leave'] = lambda text: 1 / 0\n"
+                             "print('ready', flush=True)\nwhile not os.path.exists('end'):\n"
+                             "    open(f'{os.getpid()}.pid', 'w').close(); time.sleep(0.01)\nprint('end')\n")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        command = [CULPRIT, "tensors", str(process.pid)]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("could not be read", done.stderr)
+        with open(os.path.join(self.folder, "end"), "w", encoding="utf-8"):
+            pass
+        self.assertEqual(process.communicate(timeout=60), ("end\n", ""))
+        self.assertEqual([os.path.basename(path) for path in glob.glob(os.path.join(self.folder, "*.pid"))],
+                         [f"{process.pid}.pid"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
