@@ -9,6 +9,7 @@
 
 #include "interpose/attach/address_words.h"
 #include "interpose/attach/cupti.h"
+#include "interpose/attach/from_outside.h"
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
@@ -224,21 +225,6 @@ format::AttachResult detach(format::AttachRequest* request) {
   if (request->step == format::AttachStep::kBegin) return begin_detach(request);
   if (attached_here() && !replace_words(false, request)) return format::AttachResult::kLoading;
   return request->step == format::AttachStep::kEnd ? end_detach() : format::AttachResult::kDone;
-}
-
-// The caller is the injector: it interrupted the thread at an arbitrary point.
-template <typename Work>
-void from_outside(format::AttachRequest* request, Work work) {
-  KeepErrno keep;
-  const bool ran = on_own_stack([&] {
-    VisitInTracker tracker;
-    format::AttachResult result = work(request);
-    store_release(&request->result, result);
-    return true;
-  });
-  // The work leaves addresses of the driver on that stack, which the next search from outside would find.
-  release_own_stack(false);
-  if (!ran) store_release(&request->result, format::AttachResult::kNoMemory);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ enum ViewRequest : std::uint32_t {
   kViewLoad = 1,      // bring the view's code into the interpreter, and names of threads out of it
   kViewRanOut = 2,    // an allocation failed with out of memory: take a view of this moment
   kViewSnapshot = 4,  // likewise beside a snapshot
-  kViewFrozen = 16,   // likewise in a frozen copy of the process, for culprit tensors
   kViewAttach = 8,    // with kViewLoad: the caller is an injector, at a point that it found safe
+  kViewFrozen = 16,   // take a view in a frozen copy of the process, for culprit tensors
 };
 
 // All zeros = no view was asked for.

@@ -1,20 +1,17 @@
 // The request of `culprit tensors PID`: the injector calls this in a thread of the program that it interrupted at an
 // arbitrary point. kBegin asks for a frozen copy of the process (view/frozen_copy.h), kEnd ends it.
-#include "interpose/base/keep_errno.h"
+#include "interpose/attach/from_outside.h"
 #include "interpose/base/placement.h"
-#include "interpose/base/store_release.h"
 #include "interpose/format/attach_request.h"
-#include "interpose/process/known_threads.h"
 #include "interpose/process/process.h"
-#include "interpose/system/own_stack.h"
 #include "interpose/view/frozen_copy.h"
 
 namespace culprit {
 namespace {
 
-format::AttachResult serve(const format::AttachRequest& request) {
-  if (request.version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
-  if (request.step == format::AttachStep::kEnd) {
+format::AttachResult serve(const format::AttachRequest* request) {
+  if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
+  if (request->step == format::AttachStep::kEnd) {
     end_frozen_copy();
     return format::AttachResult::kDone;
   }
@@ -28,12 +25,5 @@ format::AttachResult serve(const format::AttachRequest& request) {
 }  // namespace culprit
 
 CULPRIT_EXPORT void culprit_tensors_v6(culprit::format::AttachRequest* request) {
-  using namespace culprit;
-  KeepErrno keep;
-  const bool ran = on_own_stack([&] {
-    VisitInTracker tracker;
-    store_release(&request->result, serve(*request));
-    return true;
-  });
-  if (!ran) store_release(&request->result, format::AttachResult::kNoMemory);
+  culprit::from_outside(request, culprit::serve);
 }

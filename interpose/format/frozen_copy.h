@@ -25,8 +25,7 @@ enum class FrozenPhase : std::uint32_t {
 struct FrozenCopy {
   FrozenPhase phase;  // stored last
   std::int32_t error;
-  std::int32_t copy;  // as the process sees it; 0: there is none, or it was waited for
-  std::uint32_t requests;
+  std::int32_t copy;            // as the process sees it; 0: there is none, or it was waited for
   std::uint64_t most_us;        // written by the command before it asks: the copy may stop the process for so long
   std::uint64_t private_bytes;  // of the process
   std::uint64_t held_ns;        // for so long the interpreter could run no other code

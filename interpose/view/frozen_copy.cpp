@@ -97,7 +97,7 @@ bool begin_copy(const Interpreter& python) {
 
 std::uint64_t private_bytes() {
   char text[256];
-  if (read_small_file("/proc/self/statm", text, sizeof(text)) == 0) return 0;
+  if (read_own_file("statm", text, sizeof(text)) == 0) return 0;
   std::uint64_t numbers[3] = {};
   const char* at = text;
   for (std::uint64_t& number : numbers) {
@@ -133,7 +133,6 @@ PyObject* number(long value) { return the_interpreter().PyLong_FromLong(value); 
 
 void ask_for_frozen_copy(Process& process) {
   end_copy_from_outside();
-  ++culprit_frozen.requests;
   culprit_frozen.private_bytes = culprit_frozen.held_ns = 0;
   look_for_python(process);
   if (!process.options.python || !process.python.is_readable() || find_interpreter() == nullptr) {

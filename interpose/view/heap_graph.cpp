@@ -34,6 +34,9 @@ T field(const void* object, std::size_t offset) {
 
 PyObject* type_of(PyObject* object) { return reinterpret_cast<PyObject*>(field<std::uint64_t>(object, kTypeOffset)); }
 
+std::uint64_t flags_of(PyObject* object) { return field<std::uint64_t>(type_of(object), kFlagsOffset); }
+bool has_collector(PyObject* object) { return (flags_of(object) & kHasCollector) != 0; }
+
 // A growing array of words in private memory.
 template <typename T>
 class PrivateArray {
@@ -104,7 +107,7 @@ class HeapGraph {
       PyObject* object = python.PyList_GetItem(list, i);
       const std::int64_t node = add(object);
       if (node < 0) return false;
-      has_plain_ = has_plain_ || (field<std::uint64_t>(type_of(object), kFlagsOffset) & kHasCollector) == 0;
+      has_plain_ = has_plain_ || !has_collector(object);
       ++known_[static_cast<std::uint64_t>(node)];
     }
     return true;
@@ -237,20 +240,21 @@ class HeapGraph {
 
   void traverse_one() {
     PyObject* object = object_of(from_);
-    PyObject* type = type_of(object);
-    if ((field<std::uint64_t>(type, kFlagsOffset) & kHasCollector) == 0) return;
-    const auto is_collected = field<int (*)(PyObject*)>(type, kIsCollectedOffset);
-    if (is_collected != nullptr && is_collected(object) == 0) return;  // a static type
-    const auto traverse = field<TraverseFunction>(type, kTraverseOffset);
+    if (!is_collected(object)) return;
+    const auto traverse = field<TraverseFunction>(type_of(object), kTraverseOffset);
     if (traverse != nullptr) traverse(object, visit, this);
   }
 
+  // Whether the collector knows objects like this one. It does not know a static type.
+  static bool is_collected(PyObject* object) {
+    if (!has_collector(object)) return false;
+    const auto own_answer = field<int (*)(PyObject*)>(type_of(object), kIsCollectedOffset);
+    return own_answer == nullptr || own_answer(object) != 0;
+  }
+
   // The head that the collector has in front of an object begins with a pointer (PyGC_Head): 0 = it is not tracked.
-  static bool is_tracked(PyObject* object, std::uint64_t flags) {
-    if ((flags & kHasCollector) == 0) return false;
-    const auto is_collected = field<int (*)(PyObject*)>(type_of(object), kIsCollectedOffset);
-    if (is_collected != nullptr && is_collected(object) == 0) return false;
-    return field<std::uint64_t>(reinterpret_cast<const char*>(object) - kHeadBytes, 0) != 0;
+  static bool is_tracked(PyObject* object) {
+    return is_collected(object) && field<std::uint64_t>(reinterpret_cast<const char*>(object) - kHeadBytes, 0) != 0;
   }
 
   static int visit(PyObject* object, void* self) { return static_cast<HeapGraph*>(self)->visit_one(object); }
@@ -258,13 +262,12 @@ class HeapGraph {
   int visit_one(PyObject* object) {
     PyObject* source = object_of(from_);
     // Numbers and texts: no node is one, unless the caller gave some.
-    const auto flags = field<std::uint64_t>(type_of(object), kFlagsOffset);
-    if ((flags & kHasCollector) == 0 && !has_plain_) return 0;
+    if (!has_collector(object) && !has_plain_) return 0;
     std::int64_t node = find(object);
     if (node < 0) {
       // The collector tracks neither a tuple nor a dictionary that never had a tracked object in it. Other objects
       // without a track may be incomplete.
-      if ((flags & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object, flags))) return 0;
+      if ((flags_of(object) & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object))) return 0;
       node = add(object);
       if (node < 0) return 1;
     }

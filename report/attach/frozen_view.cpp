@@ -186,10 +186,8 @@ class Taking {
   std::optional<pid_t> find_copy(std::int32_t number) const {
     std::istringstream children(process_.thread(process_.pid()).text("children"));
     for (std::uint32_t child = 0; children >> child;) {
-      std::istringstream numbers(ProcessFolder("/proc", child).status("NSpid"));
-      std::int64_t innermost = 0;
-      for (std::int64_t one = 0; numbers >> one;) innermost = one;
-      if (innermost == number) return static_cast<pid_t>(child);
+      if (innermost_number(ProcessFolder("/proc", child)) == static_cast<std::uint32_t>(number))
+        return static_cast<pid_t>(child);
     }
     return std::nullopt;
   }

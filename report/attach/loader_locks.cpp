@@ -12,12 +12,9 @@
 namespace culprit::report {
 namespace {
 
-// The thread's number in the innermost PID namespace: the one that it knows.
 std::uint32_t own_number(const TracedProcess& process, pid_t thread) {
-  const std::string numbers = process.folder().thread(static_cast<std::uint32_t>(thread)).status("NSpid");
-  const std::size_t last = numbers.find_last_of(" \t");
-  const unsigned long number = std::strtoul(numbers.c_str() + (last == std::string::npos ? 0 : last), nullptr, 10);
-  return number != 0 ? static_cast<std::uint32_t>(number) : static_cast<std::uint32_t>(thread);
+  const std::uint32_t number = innermost_number(process.thread(thread));
+  return number != 0 ? number : static_cast<std::uint32_t>(thread);
 }
 
 }  // namespace

@@ -85,8 +85,7 @@ class Answering {
       if (!pid || found != 0) return;
       const ProcessFolder folder(proc_, std::uint64_t{*pid});
       if (folder.link("ns/pid") != wanted) return;
-      const std::string numbers = folder.status("NSpid");
-      if (whole_number(std::string_view(numbers).substr(numbers.find_last_of(" \t") + 1)) == place.pid) found = *pid;
+      if (innermost_number(folder) == place.pid) found = *pid;
     });
     return found;
   }

@@ -72,12 +72,9 @@ void for_each_mapped_file(const ProcessFolder& folder, ProcessFacts* process,
   note_unreadable(error, process);
 }
 
-// The process's number in the innermost PID namespace: the one that it knows.
 std::uint32_t own_number(const std::string& root, std::uint32_t pid) {
-  const std::string numbers = ProcessFolder(root, pid).status("NSpid");
-  const std::size_t last = numbers.find_last_of(" \t");
-  const unsigned long number = std::strtoul(numbers.c_str() + (last == std::string::npos ? 0 : last), nullptr, 10);
-  return number != 0 ? static_cast<std::uint32_t>(number) : pid;
+  const std::uint32_t number = innermost_number(ProcessFolder(root, pid));
+  return number != 0 ? number : pid;
 }
 
 // Whether the file is a dump, and not one of a fork parent, whose mapping a child inherits.

@@ -235,4 +235,9 @@ std::uint64_t own_pid_namespace(const std::string& proc) {
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
+std::uint32_t innermost_number(const ProcessFolder& process) {
+  const std::string numbers = process.status("NSpid");
+  return whole_number(std::string_view(numbers).substr(numbers.find_last_of(" \t") + 1)).value_or(0);
+}
+
 }  // namespace culprit::report

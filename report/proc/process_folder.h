@@ -107,6 +107,9 @@ class ProcessFolder {
   std::string path_;
 };
 
+// The number of a process, or of a thread, in its innermost PID namespace: the one that it knows. 0: not known.
+std::uint32_t innermost_number(const ProcessFolder& process);
+
 // Calls visit(name) for each entry whose name does not begin with a dot. Returns 0, or the errno.
 int for_each_entry(const std::string& folder, const std::function<void(const char*)>& visit);
 

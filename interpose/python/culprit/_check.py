@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
 import tempfile
 import warnings
 from types import TracebackType
@@ -58,18 +57,13 @@ def parse_bytes(size: Size) -> int:
 
 def run_report(command: str, snapshot: str, mark: str, form: str) -> str:
     """The report of the allocations since the mark."""
-    # The command itself must not run under culprit.
-    environment = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "CULPRIT_SUPPRESSIONS")}
+    environment = {key: value for key, value in os.environ.items() if key != "CULPRIT_SUPPRESSIONS"}
     suppressions = _library.setting("CULPRIT_SUPPRESSIONS")
     if suppressions:
         environment["CULPRIT_SUPPRESSIONS"] = suppressions
     arguments = [command, "report", snapshot, "--since-mark", mark, "--format", form,
                  *(["--all"] if form == "text" else [])]
-    done = subprocess.run(arguments, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    output = done.stdout.decode("utf-8", "replace")
-    if done.returncode != 0 or not output:
-        raise OSError(f"{command} ended with {done.returncode}: {done.stderr.decode('utf-8', 'replace')}")
-    return output
+    return _library.run_command(arguments, environment)
 
 
 def text_report(command: str, snapshot: str, mark: str) -> str:

@@ -5,6 +5,7 @@ import ctypes
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import time
 from typing import Any
@@ -100,6 +101,17 @@ def command() -> str | None:
         if os.access(beside, os.X_OK):
             return beside
     return _command_of_this_wheel() or shutil.which("culprit")
+
+
+def run_command(arguments: list[str], environment: dict[str, str]) -> str:
+    """The output of the culprit command, whose path is the first argument. The command itself does not run under
+    culprit. Raises OSError when it fails."""
+    without = {key: value for key, value in environment.items() if key != "LD_PRELOAD"}
+    done = subprocess.run(arguments, env=without, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    output = done.stdout.decode("utf-8", "replace")
+    if done.returncode != 0 or not output:
+        raise OSError(f"{arguments[0]} ended with {done.returncode}: {done.stderr.decode('utf-8', 'replace')}")
+    return output
 
 
 def _name_of(command_path: str) -> str:

@@ -5,7 +5,6 @@ import ctypes
 import html
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -129,12 +128,7 @@ def read_keepers(view: dict[str, Any], since: Tensors | None = None, addresses: 
             arguments += ["--since", earlier]
         if addresses:
             arguments.append("--addresses")
-        # The command itself must not run under culprit.
-        environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        done = subprocess.run(arguments, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        if done.returncode != 0:
-            raise OSError(f"{command} ended with {done.returncode}: {done.stderr.decode('utf-8', 'replace')}")
-        report: dict[str, Any] = json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(_library.run_command(arguments, dict(os.environ)))
         return report
 
 

@@ -24,8 +24,9 @@ void render_findings(const Report& report, const RenderOptions& options, std::os
   TextFields fields(palette, options, out);
   for (const Finding& finding : shown_findings(report, kInText, options.all ? kAllFindings : kShownOfEach)) {
     out << title_text(finding, palette) << ": " << finding.headline << "\n";
-    for (const std::string& fact : (finding.facts_drawn & kInText) != 0 ? std::vector<std::string>() : finding.facts)
-      out << "  " << fact << "\n";
+    if ((finding.facts_drawn & kInText) == 0) {
+      for (const std::string& fact : finding.facts) out << "  " << fact << "\n";
+    }
     if (!finding.hint.empty()) out << "  " << finding.hint << "\n";
     if (options.full_stacks) {
       for (const FindingPlace& place : finding.places) fields.mixed_stack(place.label, place.stack->frames);
