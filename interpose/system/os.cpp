@@ -158,9 +158,23 @@ int system_protect(void* address, std::uint64_t bytes, int protection) {
 }
 
 void* system_remap(void* address, std::uint64_t old_bytes, std::uint64_t bytes, void* target, bool stay, int* error) {
+#if defined(CULPRIT_TSAN)
+  // Likewise: TSan does not know mremap(). Its report would name the thread that had these addresses before.
+  if (!stay) {
+    const int fixed = target != nullptr ? MAP_FIXED : 0;
+    target = mmap(target, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+    if (target == MAP_FAILED) {
+      *error = errno;
+      return nullptr;
+    }
+  }
+#endif
   const int flags = (stay ? 0 : MREMAP_MAYMOVE) | (target != nullptr ? MREMAP_FIXED : 0);
   long moved = system_call(SYS_mremap, address, old_bytes, bytes, flags, target);
   if (moved >= 0 || moved < -4095) return reinterpret_cast<void*>(moved);
+#if defined(CULPRIT_TSAN)
+  if (!stay) munmap(target, bytes);
+#endif
   *error = static_cast<int>(-moved);
   return nullptr;
 }
