@@ -14,6 +14,8 @@ struct Mapping {
   int protection;  // PROT_READ | PROT_WRITE | PROT_EXEC
   bool shared;
   bool device;  // of a file in /dev
+  bool file;
+  bool program_break;  // the heap that grows by brk()
 };
 
 // Reads the hexadecimal number (without 0x) at `*text`, and moves `*text` behind it.
@@ -44,7 +46,10 @@ inline bool parse_maps_line(const char* line, Mapping* mapping, const char** pat
   mapping->protection =
       (line[0] == 'r' ? PROT_READ : 0) | (line[1] == 'w' ? PROT_WRITE : 0) | (line[2] == 'x' ? PROT_EXEC : 0);
   mapping->shared = line[3] == 's';
+  while (*line != '/' && *line != '[' && *line != '\n' && *line != '\0') ++line;
+  mapping->program_break = std::strncmp(line, "[heap]", 6) == 0;
   while (*line != '/' && *line != '\n' && *line != '\0') ++line;
+  mapping->file = *line == '/';
   mapping->device = std::strncmp(line, "/dev/", 5) == 0;
   *path = line;
   return true;

@@ -62,6 +62,16 @@ class HandleSet {
   // Number of handles that match() has not found yet.
   std::uint64_t missing() const { return missing_; }
 
+  // Whether the handle was added, found or not.
+  bool has(std::uint64_t handle) const {
+    return any_entry(handle, [](const Entry&) { return true; });
+  }
+
+  // Whether match() has not found the handle yet.
+  bool is_missing(std::uint64_t handle) const {
+    return any_entry(handle, [](const Entry& entry) { return entry.tag != 0; });
+  }
+
   // Calls found(allocation, tag, index of the word) at the first occurrence of each handle.
   template <typename Found>
   void match(const std::uint64_t* words, std::uint64_t count, Found found) {
@@ -90,6 +100,18 @@ class HandleSet {
     std::uint32_t tag;       // 0 = found
   };
   static constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio: spreads evenly spaced numbers
+
+  template <typename Which>
+  bool any_entry(std::uint64_t handle, Which which) const {
+    if (count_ == 0 || handle - least_ > most_ - least_) return false;
+    const std::uint64_t hash = handle * kFactor;
+    if ((filter_[bit_of(hash) / 64] >> (bit_of(hash) % 64) & 1) == 0) return false;
+    const std::uint64_t mask = (std::uint64_t{1} << table_bits_) - 1;
+    for (std::uint64_t slot = hash >> (64 - table_bits_); entries_[slot].allocation != 0; slot = (slot + 1) & mask) {
+      if (entries_[slot].handle == handle && which(entries_[slot])) return true;
+    }
+    return false;
+  }
 
   std::uint64_t bit_of(std::uint64_t hash) const { return hash >> (64 - filter_bits_); }
 

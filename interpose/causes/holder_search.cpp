@@ -2,16 +2,19 @@
 // data (.data, .bss) holds no such copies: a handle there is the value of a global or static variable, or of a member
 // of one. Only whole handles are searched for, not pointers into the middle.
 //
-// Not searched: thread-local variables, heap and stacks.
+// What is still missing then is searched for in the heap: see heap_search.h. Not searched: thread-local variables,
+// stacks.
 #include "interpose/causes/holder_search.h"
 
 #include <cstring>
 
 #include "interpose/base/own_module.h"
 #include "interpose/base/store_release.h"
+#include "interpose/causes/heap_search.h"
 #include "interpose/causes/memory_scan.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
+#include "interpose/system/clock.h"
 #include "interpose/system/own_memory.h"
 
 namespace culprit {
@@ -25,28 +28,58 @@ using format::Ref;
 namespace {
 
 constexpr std::uint64_t kLongestNs = 900'000'000;
+constexpr std::uint64_t kLongestWithHeapNs = 2'000'000'000;
 
-// Beginnings of file names. NVIDIA's (tests use a driver of the same name), then libraries that every program has.
-constexpr const char* kNoHolders[] = {
-    "libcuda.so",  "libcudart",       "libcublas",    "libnvblas",     "libcudnn",     "libcufft",    "libcusparse",
-    "libcusolver", "libcurand",       "libcutensor",  "libnpp",        "libnvjpeg",    "libnccl",     "libnvshmem",
-    "libnvinfer",  "libnvonnx",       "libnvrtc",     "libnvJitLink",  "libcufile",    "libcupti",    "libnvperf_",
-    "libnvoptix",  "libcudadebugger", "libnvidia-",   "libnvToolsExt", "libnvtx",      "libnvfatbin", "libnvvm",
-    "libcudss",    "libcusparseLt",   "ld-linux",     "libc.so",       "libc-2",       "libm.so",     "libpthread",
-    "libdl.so",    "librt.so",        "libstdc++.so", "libgcc_s.so",   "libresolv.so", "libutil.so",
+// Beginnings of file names. NVIDIA's: tests use a driver of the same name.
+constexpr const char* kDriverLibraries[] = {
+    "libcuda.so",    "libcudart",   "libcublas",   "libnvblas",   "libcudnn",        "libcufft",
+    "libcusparse",   "libcusolver", "libcurand",   "libcutensor", "libnpp",          "libnvjpeg",
+    "libnccl",       "libnvshmem",  "libnvinfer",  "libnvonnx",   "libnvrtc",        "libnvJitLink",
+    "libcufile",     "libcupti",    "libnvperf_",  "libnvoptix",  "libcudadebugger", "libnvidia-",
+    "libnvToolsExt", "libnvtx",     "libnvfatbin", "libnvvm",     "libcudss",        "libcusparseLt",
+};
+// Libraries that every program has.
+constexpr const char* kSystemLibraries[] = {
+    "ld-linux", "libc.so",      "libc-2",      "libm.so",      "libpthread", "libdl.so",
+    "librt.so", "libstdc++.so", "libgcc_s.so", "libresolv.so", "libutil.so",
 };
 
-// The writable parts of the searched modules, in load order: the program comes first.
-struct Ranges {
+template <std::size_t kCount>
+bool begins_with_one_of(const char* const (&prefixes)[kCount], const char* name) {
+  for (const char* prefix : prefixes) {
+    if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
+  }
+  return false;
+}
+
+const char* file_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+// Writable parts of modules, in load order: the program comes first.
+struct RangeList {
   static constexpr int kCapacity = 8192;
   int count;
   MemoryRange list[kCapacity];
 
   void add(const struct dl_phdr_info& module) {
-    if (!may_hold_handles(module.dlpi_name != nullptr ? module.dlpi_name : "")) return;
     for_each_data_range(module, [this](std::uint64_t begin, std::uint64_t end) {
       if (!in_own_module(begin) && count < kCapacity) list[count++] = {begin, end};
     });
+  }
+};
+
+struct Ranges {
+  RangeList holders;       // in which a handle counts as held
+  RangeList heap_holders;  // those of them whose pointers are followed
+  RangeList driver;
+  char program[4096];  // path
+
+  void add(const struct dl_phdr_info& module) {
+    const char* name = file_name(module.dlpi_name != nullptr ? module.dlpi_name : "");
+    if (begins_with_one_of(kDriverLibraries, name)) driver.add(module);
+    if (may_hold_handles(name)) holders.add(module);
   }
 };
 
@@ -58,7 +91,7 @@ bool is_live(const AllocationRecord& record) {
 struct Search {
   Process& process;
   HandleSet handles;
-  const Ranges* ranges;
+  const RangeList* ranges;
   int range;            // the range of the last found handle
   std::uint64_t place;  // of its begin: module and offset
 
@@ -109,35 +142,47 @@ struct Search {
   }
 };
 
-format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* bytes) {
-  if (!search.collect()) return format::HolderSearch::kStopped;
-  if (search.handles.size() == 0) return format::HolderSearch::kDone;
-  int error = 0;
-  auto* ranges = static_cast<Ranges*>(map_private(sizeof(Ranges), &error));
-  if (ranges == nullptr) return format::HolderSearch::kStopped;
+format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t start_ns, std::uint64_t* bytes) {
   // First list the ranges, then read them: so dlopen in other threads need not wait for the reading.
   any_loaded_module([&](const struct dl_phdr_info& module) {
     ranges->add(module);
     return false;
   });
   search.process.stacks.modules.refresh(search.process.dump);
-  search.ranges = ranges;
-  ScanResult result =
-      scan_memory(search.handles, ranges->list, ranges->count, start_ns + kLongestNs, Search::found, &search);
-  unmap_private(ranges, sizeof(Ranges));
+  search.ranges = &ranges->holders;
+  ScanResult result = scan_memory(search.handles, ranges->holders.list, ranges->holders.count, start_ns + kLongestNs,
+                                  Search::found, &search);
   *bytes = result.bytes_read;
-  return search.process.dump.stopped() ? format::HolderSearch::kStopped : result.end;
+  // Python's objects refer to one another by the million, most of them in memory that is not malloc's. A view from
+  // inside the interpreter names them.
+  const bool python = search.process.dump.header()->python_version != 0;
+  if (result.end == format::HolderSearch::kDone && !python) {
+    const HeapRoots roots = {ranges->holders.list, ranges->holders.count, ranges->driver.list, ranges->driver.count};
+    search.process.dump.header()->heap_search =
+        search_heap(search.process, search.handles, roots, start_ns + kLongestWithHeapNs, bytes);
+  }
+  return result.end;
+}
+
+format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* bytes) {
+  if (!search.collect()) return format::HolderSearch::kStopped;
+  if (search.handles.size() == 0) {
+    search.process.dump.header()->heap_search = format::HeapSearch::kDone;
+    return format::HolderSearch::kDone;
+  }
+  int error = 0;
+  auto* ranges = static_cast<Ranges*>(map_private(sizeof(Ranges), &error));
+  if (ranges == nullptr) return format::HolderSearch::kStopped;
+  const format::HolderSearch end = search_ranges(search, ranges, start_ns, bytes);
+  unmap_private(ranges, sizeof(Ranges));
+  return search.process.dump.stopped() ? format::HolderSearch::kStopped : end;
 }
 
 }  // namespace
 
 bool may_hold_handles(const char* path) {
-  const char* slash = std::strrchr(path, '/');
-  const char* name = slash != nullptr ? slash + 1 : path;
-  for (const char* prefix : kNoHolders) {
-    if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return false;
-  }
-  return true;
+  const char* name = file_name(path);
+  return !begins_with_one_of(kDriverLibraries, name) && !begins_with_one_of(kSystemLibraries, name);
 }
 
 void search_holders(Process& process) {

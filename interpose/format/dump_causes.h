@@ -137,6 +137,37 @@ struct HolderRecord {
 };
 static_assert(sizeof(HolderRecord) == 16);
 
+enum HeapStepFlags : std::uint8_t {
+  kHeapStepUncertain = 1,  // the path passes memory that the driver refers to, and that may be its own
+};
+
+constexpr std::uint64_t kHeadWords = 10;
+
+// A chunk of the heap on the way from a module's data to a handle.
+struct HeapStepRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref parent;           // HeapStepRecord of the chunk that points to this one; 0 = a module's data
+  std::uint64_t at;     // of that pointer: its offset in the parent, or its place, coded like a frame
+  std::uint64_t begin;  // of the chunk, an address
+  std::uint64_t bytes;  // of the chunk
+  std::uint32_t times;  // chunks of this size in a row (nodes of a list or a tree), of which this is the last
+  std::uint32_t inner;  // where in the chunk that pointer points
+  std::uint8_t flags;   // HeapStepFlags
+  std::uint8_t head_words;
+  std::uint8_t reserved[6];
+  std::uint64_t head[kHeadWords];  // its first words, `head_words` of them: a node of a map has its key there
+};
+static_assert(sizeof(HeapStepRecord) == 128);
+
+// A chunk of the heap that holds the handle of a live allocation at exit, and to which the data of a module leads.
+struct HeapHolderRecord {
+  std::uint32_t state;  // as HolderRecord has it
+  Ref allocation;       // AllocationRecord
+  Ref step;             // HeapStepRecord
+  std::uint32_t word;   // offset of the handle in the chunk, in words of 8 bytes
+};
+static_assert(sizeof(HeapHolderRecord) == 16);
+
 // A stack that allocated memory, with a name that is the same in other runs of the program. Kept only when CULPRIT_FAIL
 // asks for it.
 struct SiteRecord {

@@ -43,6 +43,13 @@ enum class HolderSearch : std::uint32_t {
   kStopped = 3,  // given up: no memory, or timeout
 };
 
+// The search through the heap for what those globals lead to, at exit.
+enum class HeapSearch : std::uint32_t {
+  kNotRun = 0,   // the search for globals did not end, an interpreter of Python is there, or an older library
+  kDone = 1,     // or no handle was left to look for
+  kStopped = 2,  // given up: no memory, or its budget of time or bytes was used up
+};
+
 // Whether stacks have Python frames.
 enum class PythonState : std::uint32_t {
   kNoPython = 0,
@@ -140,9 +147,9 @@ struct Header {
   std::uint64_t stacks_verified;    // live: with CULPRIT_VERIFY_STACKS=1, cached stacks that were compared ...
   std::uint64_t stack_mismatches;   // live: ... and were wrong
   HolderSearch holder_search;       // live
-  std::uint32_t reserved2;
-  std::uint64_t holder_search_ns;     // live: how long it took
-  std::uint64_t holder_search_bytes;  // live: how much module data was read
+  HeapSearch heap_search;           // live
+  std::uint64_t holder_search_ns;   // live: how long it took
+  std::uint64_t holder_search_bytes;  // live: how much module data and heap was read
   std::uint64_t throws;               // live: exceptions seen
   std::uint64_t contexts_verified;    // live: with CULPRIT_VERIFY_STACKS=1, cached current contexts that were compared
                                       // with the driver's ...

@@ -17,11 +17,19 @@ void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
   evidence.time_ns = facts.dump.header().end_time_ns;
   evidence.variable = facts.allocated->holder;
   evidence.offset = facts.allocated->holder_place & format::kFrameOffsetMask;
+  evidence.yields = evidence.variable->steps != 0 && evidence.variable->path.empty();
+  if (facts.allocated->holder_path != nullptr) evidence.path = *facts.allocated->holder_path;
   list->push_back(std::move(evidence));
 }
 
 bool whole(const Evidence& evidence) {
   return evidence.variable != nullptr && (evidence.variable->module != nullptr || evidence.variable->python);
+}
+
+// "g_engine->next->buffer", "g_cache[*]->buffer" for several allocations.
+std::string path_text(const Evidence& evidence) {
+  const bool exact = evidence.count == 1 && !evidence.path.empty();
+  return printable(exact ? evidence.path : evidence.variable->path);
 }
 
 std::vector<EvidenceLine> lines(const Group&, const Evidence& evidence) {
@@ -31,11 +39,15 @@ std::vector<EvidenceLine> lines(const Group&, const Evidence& evidence) {
     text = printable(variable.name);
   } else if (variable.name.empty()) {
     text = printable(variable.module->name) + "+" + hex_text(evidence.offset) + " (a global without a symbol)";
+    text += path_text(evidence);
   } else {
     text = printable(variable.name);
-    if (evidence.offset > variable.begin) text += "+" + hex_text(evidence.offset - variable.begin);
-    text += " in " + printable(variable.module->name);
+    if (variable.steps == 0 && evidence.offset > variable.begin)
+      text += "+" + hex_text(evidence.offset - variable.begin);
+    text += path_text(evidence) + " in " + printable(variable.module->name);
   }
+  if (variable.steps != 0 && variable.path.empty())
+    text += ", through " + plural(variable.steps, "chunk", "chunks") + " of the heap";
   if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + (variable.python ? " objects" : " pointers");
   return {{"held by", text}};
 }
@@ -51,23 +63,26 @@ std::vector<EvidenceField> fields(const Evidence& evidence) {
   list.push_back({"language", std::string(variable.python ? "python" : "native")});
   list.push_back({"offset", hex_text(evidence.offset)});
   list.push_back({"count", evidence.count});
+  list.push_back({"steps", std::uint64_t{variable.steps}});
+  list.push_back({"path", nullptr});
+  if (!variable.path.empty()) list.back().value = variable.name + variable.path;
   return list;
 }
 
 std::string title(const Evidence& evidence) {
   const Variable& variable = *evidence.variable;
   if (variable.python) return variable.name;
-  return (variable.name.empty() ? "a global of " : variable.name + " in ") +
+  return (variable.name.empty() ? "a global of " : variable.name + variable.path + " in ") +
          std::string(base_name(variable.module->path));
 }
 
 std::string place(const Evidence&) { return {}; }
 
-// "`g_cache`", "a global of libfoo.so".
+// "`g_cache`", "`g_cache[*]->buffer`", "a global of libfoo.so".
 std::string variable_text(const Variable& variable) {
   if (variable.python) return printable(variable.name);
   if (variable.name.empty()) return "a global of " + printable(variable.module->name);
-  return "`" + printable(variable.name) + "`";
+  return "`" + printable(variable.name + variable.path) + "`";
 }
 
 std::string fate(const Evidence& evidence, bool one) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "report/base/parallel.h"
+#include "report/dump/heap_steps.h"
 
 namespace culprit::report {
 
@@ -94,10 +95,12 @@ Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t s
     while (next_held != held.end() && next_held->allocation < ref) ++next_held;
     const Variable* holder = nullptr;
     std::uint64_t holder_place = 0;
+    const std::string* holder_path = nullptr;
     for (auto one = next_held; holder == nullptr && one != held.end() && one->allocation == ref; ++one) {
       if (one->generation != record.state >> kStateBits) continue;
       holder = one->variable;
       holder_place = one->place;
+      holder_path = one->path;
     }
     const Key key = key_of(record, holder);
     const auto [at, added] = index.emplace(key, result.groups.size());
@@ -113,6 +116,7 @@ Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t s
       group.launch = key.launch;
       group.holder = holder;
       group.holder_place = holder_place;
+      group.holder_path = holder_path;
       group.first_ns = record.time_ns;
       result.groups.push_back(std::move(group));
       result.first.push_back(ref);
@@ -138,12 +142,22 @@ Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t s
   return result;
 }
 
+// Where the way to a place in the heap begins.
+std::uint64_t first_place(const Dump& dump, const HeapPlace& place) {
+  const std::vector<HeapStepRecord> steps = steps_to(dump, place.step);
+  return steps.empty() ? 0 : steps.front().at;
+}
+
 }  // namespace
 
 std::vector<Held> read_held(const Dump& dump) {
   std::vector<Held> held;
   for (const HolderRecord& record : dump.holders()) {
-    held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr});
+    held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr, {}, nullptr});
+  }
+  for (const HeapHolderRecord& record : dump.heap_holders()) {
+    const HeapPlace place = {record.step, record.word};
+    held.push_back({record.allocation, record.state >> kStateBits, first_place(dump, place), nullptr, place, nullptr});
   }
   std::stable_sort(held.begin(), held.end(),
                    [](const Held& left, const Held& right) { return left.allocation < right.allocation; });

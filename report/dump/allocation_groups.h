@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "report/dump/dump_reader.h"
@@ -12,12 +13,20 @@ namespace culprit::report {
 
 struct Variable;
 
+// A word in a chunk of the heap.
+struct HeapPlace {
+  format::Ref step = 0;  // HeapStepRecord of the chunk, 0 = not in the heap
+  std::uint32_t word = 0;
+};
+
 // Which variable holds which allocation, sorted by allocation.
 struct Held {
   format::Ref allocation = 0;
   std::uint32_t generation = 0;  // of the allocation's record; not held any more if the record's has changed
-  std::uint64_t place = 0;       // where the pointer is: module and offset, like a frame
+  std::uint64_t place = 0;       // where the pointer is, or the first one on the way: module and offset, like a frame
   const Variable* variable = nullptr;
+  HeapPlace heap;                     // where a chunk of the heap holds it
+  const std::string* path = nullptr;  // from the variable to the pointer there, see PointerPathName::exact
 };
 
 // The part of a group that was allocated under one label.
@@ -36,7 +45,8 @@ struct AllocationGroup {
   bool not_physical = false;  // graph memory that no launch has allocated, or that was freed since
   format::Ref launch = 0;     // graph memory: stack of the launch that allocated it last
   const Variable* holder = nullptr;
-  std::uint64_t holder_place = 0;  // of the first allocation
+  std::uint64_t holder_place = 0;            // of the first allocation
+  const std::string* holder_path = nullptr;  // likewise
 
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;

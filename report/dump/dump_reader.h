@@ -115,6 +115,13 @@ class Dump {
   std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(chunks_.contexts); }
   std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(chunks_.holders); }
 
+  std::vector<format::HeapHolderRecord> heap_holders() const {
+    return all<format::HeapHolderRecord>(chunks_.heap_holders);
+  }
+  bool heap_step(format::Ref ref, format::HeapStepRecord* record) const {
+    return named(chunks_.heap_steps, ref, record);
+  }
+
   std::vector<format::AuditRecord> audits() const { return all<format::AuditRecord>(chunks_.audits); }
   std::vector<format::MarkRecord> marks() const { return all<format::MarkRecord>(chunks_.marks); }
   std::vector<format::SpanRecord> spans() const { return all<format::SpanRecord>(chunks_.spans); }

@@ -84,7 +84,17 @@ std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
 std::vector<std::uint64_t> places_of(const Tables& tables) {
   std::vector<std::uint64_t> places;
   places.reserve(tables.held.size());
-  for (const Held& held : tables.held) places.push_back(held.place);
+  for (const Held& held : tables.held) {
+    if (held.heap.step == 0) places.push_back(held.place);
+  }
+  return places;
+}
+
+std::vector<HeapPlace> heap_places_of(const Tables& tables) {
+  std::vector<HeapPlace> places;
+  for (const Held& held : tables.held) {
+    if (held.heap.step != 0) places.push_back(held.heap);
+  }
   return places;
 }
 

@@ -26,7 +26,9 @@ Tables read_tables(const Dump& dump, std::uint64_t since_ns = 0);
 // All stacks that a report of these tables shows, to be resolved before judging.
 std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);
 
-// All places where the search at exit found a pointer, to be resolved before judging.
+// All places where the search at exit found a pointer, to be resolved before judging: in the data of modules, and in
+// the heap.
 std::vector<std::uint64_t> places_of(const Tables& tables);
+std::vector<HeapPlace> heap_places_of(const Tables& tables);
 
 }  // namespace culprit::report

@@ -10,7 +10,15 @@ namespace culprit::report {
 HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const StackResolver& stacks) {
   Tables tables = std::move(contents->tables);
   auto python_holders = std::make_shared<std::deque<Variable>>();
-  for (Held& held : tables.held) held.variable = stacks.variable(held.place);
+  for (Held& held : tables.held) {
+    if (held.heap.step == 0) {
+      held.variable = stacks.variable(held.place);
+    } else {
+      const StackResolver::HeapHolder holder = stacks.heap_holder(held.heap);
+      held.variable = holder.variable;
+      held.path = holder.path;
+    }
+  }
   if (contents->python) add_python_holders(*contents->python, dump, &tables, python_holders.get());
   if (!tables.held.empty()) tables.allocations = group_allocations(dump, tables.held, tables.since_ns);
   return {std::move(tables), std::move(python_holders)};

@@ -216,6 +216,10 @@ class Judge {
 
 Cause decide_cause(const std::vector<Evidence>& evidence) {
   Cause cause = Cause::kNeverFreed;
+  for (const Evidence& one : evidence) {
+    if (!one.yields) cause = std::min(cause, one.points_to);
+  }
+  if (cause <= Cause::kErrorReturn) return cause;
   for (const Evidence& one : evidence) cause = std::min(cause, one.points_to);
   return cause;
 }

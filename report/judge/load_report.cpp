@@ -19,7 +19,7 @@ std::shared_ptr<const StackResolver> resolve_stacks(const DumpContents& contents
   SymbolLookup lookup = options.lookup;
   if (!lookup) lookup = [&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options.symbols); };
   auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks);
-  stacks->resolve(stacks_of(contents, dump), places_of(contents.tables));
+  stacks->resolve(stacks_of(contents, dump), places_of(contents.tables), heap_places_of(contents.tables));
   return stacks;
 }
 

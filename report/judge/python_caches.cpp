@@ -79,9 +79,11 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
     }
     tables->held.push_back({ref, record.state >> format::kStateBits, 0, variable});
   });
-  // For memory that a global holds, too, the global comes first.
-  std::stable_sort(tables->held.begin(), tables->held.end(),
-                   [](const Held& left, const Held& right) { return left.allocation < right.allocation; });
+  // For memory that a global holds, too, the global comes first, and what leads to it through the heap last.
+  std::stable_sort(tables->held.begin(), tables->held.end(), [](const Held& left, const Held& right) {
+    return std::make_tuple(left.allocation, left.heap.step != 0) <
+           std::make_tuple(right.allocation, right.heap.step != 0);
+  });
 }
 
 namespace {

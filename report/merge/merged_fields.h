@@ -97,6 +97,7 @@ void fields(Archive& archive, HolderSearchInfo* search) {
   archive.number("state", &search->state, format::HolderSearch::kStopped);
   archive("ns", &search->ns);
   archive("bytes", &search->bytes);
+  archive.number("heap", &search->heap, format::HeapSearch::kStopped);
 }
 
 template <typename Archive>
@@ -122,6 +123,8 @@ void fields(Archive& archive, Evidence* evidence) {
   archive("bytes", &evidence->bytes);
   archive("variable", &evidence->variable);
   archive("offset", &evidence->offset);
+  archive("yields", &evidence->yields);
+  archive("path", &evidence->path);
 }
 
 template <typename Archive>
@@ -518,6 +521,8 @@ void fields(Archive& archive, Variable* variable) {
   archive("name", &variable->name);
   archive("begin", &variable->begin);
   archive("python", &variable->python);
+  archive("steps", &variable->steps);
+  archive("path", &variable->path);
 }
 
 template <typename Archive>

@@ -169,6 +169,14 @@ format::HolderSearch worse(format::HolderSearch left, format::HolderSearch right
   return HolderSearch::kDone;
 }
 
+format::HeapSearch worse(format::HeapSearch left, format::HeapSearch right) {
+  using format::HeapSearch;
+  for (const HeapSearch state : {HeapSearch::kNotRun, HeapSearch::kStopped}) {
+    if (left == state || right == state) return state;
+  }
+  return HeapSearch::kDone;
+}
+
 }  // namespace
 
 bool comes_before(const JobProcess& left, const JobProcess& right) {
@@ -247,6 +255,7 @@ void ReportMerger::add_head(const Report& report) {
   }
   HolderSearchInfo& search = report_.holder_search;
   search.state = first ? report.holder_search.state : worse(search.state, report.holder_search.state);
+  search.heap = first ? report.holder_search.heap : worse(search.heap, report.holder_search.heap);
   search.ns += report.holder_search.ns;
   search.bytes += report.holder_search.bytes;
   if (first) report_.since_mark = report.since_mark;

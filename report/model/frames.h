@@ -66,6 +66,10 @@ struct Variable {
   std::string name;         // demangled; empty: the module has no symbol there
   std::uint64_t begin = 0;  // address inside the module's file
   bool python = false;      // not a variable of a module: `name` describes a holder on the Python side
+
+  // Of memory that the variable leads to through the heap:
+  unsigned steps = 0;  // chunks of the heap on the way, 0 = the variable itself has the pointer
+  std::string path;    // "[*]->buffer": see PointerPathName::general. Empty: not known
 };
 
 // "libfoo.so" of "/usr/lib/libfoo.so.1.2".

@@ -18,6 +18,19 @@ const char* holder_search_name(format::HolderSearch state) {
   return "not-run";
 }
 
+const char* heap_search_name(format::HeapSearch state) {
+  using format::HeapSearch;
+  switch (state) {
+    case HeapSearch::kDone:
+      return "done";
+    case HeapSearch::kStopped:
+      return "stopped";
+    case HeapSearch::kNotRun:
+      break;
+  }
+  return "not-run";
+}
+
 const char* error_type_name(format::ErrorType type) {
   using format::ErrorType;
   switch (type) {

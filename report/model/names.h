@@ -8,6 +8,8 @@ namespace culprit::report {
 
 // "done", "off", ...: how the search for holders went, in the JSON report.
 const char* holder_search_name(format::HolderSearch state);
+// Likewise of the search through the heap.
+const char* heap_search_name(format::HeapSearch state);
 // "double-free": the names in the JSON report.
 const char* error_type_name(format::ErrorType type);
 

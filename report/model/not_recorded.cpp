@@ -131,7 +131,9 @@ std::string not_searched_text(const Report& report, const Group& group) {
   const bool job = !report.job.empty();
   switch (report.holder_search.state) {
     case HolderSearch::kDone:
-      return {};
+      if (report.holder_search.heap != format::HeapSearch::kStopped) return {};
+      return "the search through the heap was given up (it may take 2 s and read 4 GiB): a global may lead to this "
+             "memory";
     case HolderSearch::kOff:
       return "globals were not searched (CULPRIT_SCAN=off): one may hold this memory";
     case HolderSearch::kStopped:

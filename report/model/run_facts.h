@@ -94,7 +94,8 @@ struct Dropped {
 struct HolderSearchInfo {
   format::HolderSearch state = format::HolderSearch::kNotRun;
   std::uint64_t ns = 0;
-  std::uint64_t bytes = 0;  // of module data read
+  std::uint64_t bytes = 0;  // of module data and heap read
+  format::HeapSearch heap = format::HeapSearch::kNotRun;
 };
 
 // A period in which allocations were recorded.

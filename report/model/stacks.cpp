@@ -11,6 +11,7 @@
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/library_names.h"
 #include "report/dump/dump_reader.h"
+#include "report/dump/heap_steps.h"
 #include "report/model/frame_rules.h"
 
 namespace culprit::report {
@@ -26,6 +27,24 @@ constexpr std::int64_t kExpandedForEachFrame = 12;
 
 // A Python interpreter's own code is not the user's to compile.
 bool is_interpreter(const Module& module) { return module.name.compare(0, 6, "python") == 0; }
+
+// A chunk may have a million pointers, one for each element: so many of them are asked for.
+constexpr std::size_t kAskedOfChunk = 4096;
+constexpr std::size_t kAskedInHeap = 65536;
+
+std::vector<HeapPlace> first_of_each(std::vector<HeapPlace> heap) {
+  std::sort(heap.begin(), heap.end(), [](const HeapPlace& left, const HeapPlace& right) {
+    return std::tie(left.step, left.word) < std::tie(right.step, right.word);
+  });
+  std::vector<HeapPlace> asked;
+  std::size_t of_chunk = 0;
+  for (const HeapPlace& place : heap) {
+    if (asked.size() == kAskedInHeap) break;
+    if (asked.empty() || asked.back().step != place.step) of_chunk = 0;
+    if (of_chunk++ < kAskedOfChunk) asked.push_back(place);
+  }
+  return asked;
+}
 
 bool is_python_frame(std::uint64_t address) {
   return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
@@ -58,6 +77,15 @@ const Variable* StackResolver::variable(std::uint64_t place) const {
   return at != variable_at_.end() && at->first == place ? at->second : nullptr;
 }
 
+StackResolver::HeapHolder StackResolver::heap_holder(const HeapPlace& place) const {
+  // Of very many pointers in one chunk only the first ones were asked for: the others have the variable of the last.
+  auto behind = heap_holder_at_.upper_bound({place.step, place.word});
+  if (behind == heap_holder_at_.begin()) return {};
+  const auto at = std::prev(behind);
+  if (at->first.first != place.step) return {};
+  return {at->second.variable, at->first.second == place.word ? at->second.path : nullptr};
+}
+
 const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
   StackView view;
   if (depth == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
@@ -70,7 +98,8 @@ const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) c
   return nullptr;
 }
 
-void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places) {
+void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places,
+                            std::vector<HeapPlace> heap) {
   struct Wanted {
     StackView view;
     Resolved* resolved;
@@ -96,7 +125,7 @@ void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Ad
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
-  look_up(addresses, new_places);
+  look_up(addresses, new_places, first_of_each(std::move(heap)));
   parallel_for(wanted.size(), [&](std::size_t i) {
     Resolved& resolved = *wanted[i].resolved;
     resolved.stack = assemble(wanted[i].view);
@@ -111,6 +140,16 @@ struct StackResolver::Place {
   std::optional<std::size_t> file;  // nullopt: in no known module
   std::size_t index;
   std::uint64_t offset;
+};
+
+// A way through the heap, likewise.
+struct StackResolver::HeapQuestion {
+  HeapPlace place;
+  std::size_t file;
+  std::size_t path;      // its number among the file's paths
+  std::size_t variable;  // likewise among the data
+  unsigned steps;
+  bool uncertain;
 };
 
 // The questions to the files of modules. A library that was unloaded and loaded again has two module records, but its
@@ -136,6 +175,29 @@ class StackResolver::Questions {
     std::vector<std::uint64_t>& data = files[*file].data;
     data.push_back(address & kFrameOffsetMask);
     return Place{address, file, data.size() - 1, data.back()};
+  }
+
+  std::optional<HeapQuestion> ask_for_path(const HeapPlace& place) {
+    const std::vector<HeapStepRecord> records = steps_to(dump_, place.step);
+    const std::optional<std::size_t> file = records.empty() ? std::nullopt : file_of(records.front().at);
+    if (!file) return std::nullopt;
+    PointerPath path;
+    path.data = records.front().at & kFrameOffsetMask;
+    path.offset = place.word * sizeof(std::uint64_t);
+    bool uncertain = false;
+    for (const HeapStepRecord& record : records) {
+      const std::uint64_t at = path.steps.empty() ? 0 : record.at;
+      const std::size_t words = std::min<std::size_t>(record.head_words, kHeadWords);
+      path.steps.push_back(
+          {at, record.begin, record.bytes, record.times, record.inner, {record.head, record.head + words}});
+      uncertain = uncertain || (record.flags & kHeapStepUncertain) != 0;
+    }
+    ModuleSymbols& module = files[*file];
+    module.data.push_back(path.data);
+    module.paths.push_back(std::move(path));
+    return HeapQuestion{
+        place,    *file, module.paths.size() - 1, module.data.size() - 1, static_cast<unsigned>(records.size()),
+        uncertain};
   }
 
   std::vector<ModuleSymbols> files;
@@ -169,7 +231,8 @@ class StackResolver::Questions {
   std::unordered_map<std::uint32_t, std::optional<std::size_t>> file_of_module_;
 };
 
-void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {
+void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places,
+                            const std::vector<HeapPlace>& heap) {
   Questions questions(dump_);
   std::vector<Place> code;
   for (Address address : addresses) {
@@ -183,10 +246,15 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
   for (Address address : places) {
     if (const std::optional<Place> place = questions.ask_for_data(address)) data.push_back(*place);
   }
+  std::vector<HeapQuestion> paths;
+  for (const HeapPlace& place : heap) {
+    if (std::optional<HeapQuestion> question = questions.ask_for_path(place)) paths.push_back(*question);
+  }
   lookup_(questions.files);
   const std::vector<const Module*> modules = add_modules(questions);
   add_frames(code, modules, &questions);
   add_variables(data, modules, questions);
+  add_heap_holders(paths, modules, questions);
 }
 
 std::vector<const Module*> StackResolver::add_modules(const Questions& questions) {
@@ -255,6 +323,35 @@ void StackResolver::add_variables(const std::vector<Place>& data, const std::vec
     variable_at_.emplace_back(place.address, variable);
   }
   std::sort(variable_at_.begin(), variable_at_.end());
+}
+
+// One object for all ways of one variable that have the same general name.
+void StackResolver::add_heap_holders(const std::vector<HeapQuestion>& heap, const std::vector<const Module*>& modules,
+                                     const Questions& questions) {
+  std::map<std::tuple<std::size_t, std::uint64_t, std::string>, const Variable*> known;
+  for (const HeapQuestion& question : heap) {
+    const ModuleSymbols& answer = questions.files[question.file];
+    PointerPathName name;
+    if (question.path < answer.path_names.size()) name = answer.path_names[question.path];
+    // The driver's own copies of handles lie in the heap, too, but no type of the program leads to them.
+    if (question.uncertain && !name.typed) continue;
+    std::uint32_t number = ModuleSymbols::kNoVariable;
+    if (question.variable < answer.variable_of.size()) number = answer.variable_of[question.variable];
+    Variable found = {modules[question.file], "", answer.paths[question.path].data};
+    if (number < answer.variables.size()) {
+      found.name = answer.variables[number].name;
+      found.begin = answer.variables[number].begin;
+    }
+    const Variable*& variable = known[{question.file, found.begin, name.general}];
+    if (variable == nullptr) {
+      found.steps = question.steps;
+      found.path = name.general;
+      variable = &variables_.emplace_back(std::move(found));
+    }
+    HeapHolder holder = {variable, nullptr};
+    if (name.typed) holder.path = &paths_.emplace_back(std::move(name.exact));
+    heap_holder_at_.emplace(std::make_pair(question.place.step, question.place.word), holder);
+  }
 }
 
 void StackResolver::add_python_frame(Address address) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "interpose/format/dump_file.h"
+#include "report/dump/allocation_groups.h"
 #include "report/model/frame_numbers.h"
 #include "report/model/frames.h"
 #include "report/symbols/symbolizer.h"
@@ -27,8 +28,10 @@ class StackResolver {
   // hidden otherwise.
   StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks);
 
-  // Resolves `stacks`, and the variables at `places`, which are encoded like frames (any order, repetitions allowed).
-  void resolve(const std::vector<format::Ref>& stacks, const std::vector<std::uint64_t>& places = {});
+  // Resolves `stacks`, the variables at `places`, which are encoded like frames, and those that lead to `heap` (any
+  // order, repetitions allowed).
+  void resolve(const std::vector<format::Ref>& stacks, const std::vector<std::uint64_t>& places = {},
+               std::vector<HeapPlace> heap = {});
 
   // The stack of an earlier resolve(). An empty one for 0 and for invalid references, and where the report would become
   // too large, see most_shown_bytes(). Call it once for each place that shows the stack.
@@ -37,6 +40,14 @@ class StackResolver {
   // The variable at a place of an earlier resolve(): one object per variable, and one for all places of a module
   // without a known variable. nullptr when the place is outside of all modules.
   const Variable* variable(std::uint64_t place) const;
+
+  // The variable that leads to a place in the heap of an earlier resolve(), and the way from it. Both nullptr when
+  // nothing is known, or when the way is perhaps the driver's own.
+  struct HeapHolder {
+    const Variable* variable = nullptr;
+    const std::string* path = nullptr;
+  };
+  HeapHolder heap_holder(const HeapPlace& place) const;
 
   // The function of the frame that is the `depth`th native one of the recorded stack, counted from the outermost as 1;
   // nullptr when there is none.
@@ -56,14 +67,18 @@ class StackResolver {
   using Expansion = std::vector<const Frame*>;
 
   struct Place;
+  struct HeapQuestion;
   class Questions;
 
   // Asks for the symbols of code and data, and stores the answers by the next three.
-  void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places);
+  void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places,
+               const std::vector<HeapPlace>& heap);
   std::vector<const Module*> add_modules(const Questions& questions);
   void add_frames(const std::vector<Place>& code, const std::vector<const Module*>& modules, Questions* questions);
   void add_variables(const std::vector<Place>& data, const std::vector<const Module*>& modules,
                      const Questions& questions);
+  void add_heap_holders(const std::vector<HeapQuestion>& heap, const std::vector<const Module*>& modules,
+                        const Questions& questions);
   void add_python_frame(Address address);
   ResolvedStack assemble(const StackView& view) const;
 
@@ -78,7 +93,9 @@ class StackResolver {
   std::deque<Module> modules_;
   std::deque<Frame> frames_;
   std::deque<Variable> variables_;
-  std::vector<std::pair<Address, const Variable*>> variable_at_;  // sorted
+  std::vector<std::pair<Address, const Variable*>> variable_at_;                // sorted
+  std::map<std::pair<format::Ref, std::uint32_t>, HeapHolder> heap_holder_at_;  // by step and word
+  std::deque<std::string> paths_;
   std::unordered_map<Address, Expansion> expansions_;
   struct Resolved {
     ResolvedStack stack;

@@ -95,6 +95,11 @@ std::string variable_name(const char* symbol) {
     if (at != std::string::npos && at > 0) name.resize(at);
   }
   std::string source = name.compare(0, 2, "_Z") == 0 ? demangled(name.c_str()) : std::string();
+  // "g_map[abi:cxx11]": a variable whose type has a std::string inside. The tag is no part of its name in the source.
+  for (std::size_t tag; (tag = source.find("[abi:")) != std::string::npos;) {
+    const std::size_t end = source.find(']', tag);
+    source.erase(tag, end == std::string::npos ? end : end + 1 - tag);
+  }
   return shortened(std::move(source.empty() ? name : source));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/symbols/module_state.h"
+#include "report/symbols/pointer_path.h"
 
 namespace culprit::report {
 
@@ -33,6 +34,7 @@ struct ModuleSymbols {
   std::vector<std::uint8_t> build_id;    // empty: not recorded, the file on disk is trusted
   std::vector<std::uint64_t> addresses;  // virtual addresses inside the file
   std::vector<std::uint64_t> data;       // likewise addresses inside the file, of variables
+  std::vector<PointerPath> paths;        // that begin in variables
 
   ModuleState state = ModuleState::kNoFile;
   bool has_debug_info = false;
@@ -41,6 +43,7 @@ struct ModuleSymbols {
   std::vector<DataSymbol> variables;                 // distinct
   std::vector<std::uint32_t> variable_of;  // one entry for each of `data`: index of a variable, or kNoVariable
   static constexpr std::uint32_t kNoVariable = 0xffffffff;
+  std::vector<PointerPathName> path_names;  // one entry for each of `paths`
 };
 
 struct SymbolOptions {

@@ -1,4 +1,6 @@
 #include "report/symbols/module_symbols.h"
+#include "report/symbols/data_types.h"
+#include "report/symbols/pointer_path_names.h"
 
 #include <dwarf.h>
 #include <gelf.h>
@@ -238,6 +240,16 @@ void ModuleFile::read_units() {
   }
   std::sort(unit_ranges_.begin(), unit_ranges_.end(),
             [](const UnitRange& left, const UnitRange& right) { return left.begin < right.begin; });
+}
+
+std::vector<PointerPathName> ModuleFile::names_of(const std::vector<PointerPath>& paths) {
+  std::vector<Dwarf_Die> units;
+  for (const Unit& unit : units_) units.push_back(unit.code);
+  const DataTypes types(units, &limits_, &*time_);
+  std::vector<PointerPathName> names;
+  names.reserve(paths.size());
+  for (const PointerPath& path : paths) names.push_back(name_of_path(types, path));
+  return names;
 }
 
 const ModuleFile::Symbol* ModuleFile::find_symbol(std::uint64_t address) const {

@@ -42,6 +42,9 @@ class ModuleFile {
   // The functions at `address` (a virtual address of the file), innermost first; empty when nothing is known.
   std::vector<CodeLocation> look_up(std::uint64_t address);
 
+  // The names of ways through the heap, one for each. Walks the debug information of the whole file.
+  std::vector<PointerPathName> names_of(const std::vector<PointerPath>& paths);
+
  private:
   struct Symbol {
     std::uint64_t begin;

@@ -38,6 +38,12 @@ bool SharedSymbols::answer(std::vector<ModuleSymbols>& modules) const {
       if (variable == known.variable_of.end()) return false;
       module.variable_of.push_back(variable->second);
     }
+    module.path_names.clear();
+    for (const PointerPath& path : module.paths) {
+      const auto name = known.path_names.find(path);
+      if (name == known.path_names.end()) return false;
+      module.path_names.push_back(name->second);
+    }
   }
   return true;
 }
@@ -55,7 +61,11 @@ void SharedSymbols::ask(const std::vector<ModuleSymbols>& modules) {
     for (const std::uint64_t address : module.data) {
       if (known.variable_of.count(address) == 0) question.data.push_back(address);
     }
-    if (!known.asked || !question.addresses.empty() || !question.data.empty()) questions.push_back(std::move(question));
+    for (const PointerPath& path : module.paths) {
+      if (known.path_names.count(path) == 0) question.paths.push_back(path);
+    }
+    if (!known.asked || !question.addresses.empty() || !question.data.empty() || !question.paths.empty())
+      questions.push_back(std::move(question));
   }
   lookup_(questions);
   for (ModuleSymbols& answered : questions) {
@@ -67,6 +77,9 @@ void SharedSymbols::ask(const std::vector<ModuleSymbols>& modules) {
     answered.locations.resize(answered.addresses.size());
     for (std::size_t i = 0; i < answered.addresses.size(); ++i)
       known.locations.emplace(answered.addresses[i], std::move(answered.locations[i]));
+    answered.path_names.resize(answered.paths.size());
+    for (std::size_t i = 0; i < answered.paths.size(); ++i)
+      known.path_names.emplace(std::move(answered.paths[i]), std::move(answered.path_names[i]));
     const auto first = static_cast<std::uint32_t>(known.variables.size());
     known.variables.insert(known.variables.end(), answered.variables.begin(), answered.variables.end());
     for (std::size_t i = 0; i < answered.data.size(); ++i) {

@@ -30,6 +30,7 @@ class SharedSymbols {
     std::unordered_map<std::uint64_t, std::vector<CodeLocation>> locations;
     std::vector<DataSymbol> variables;
     std::unordered_map<std::uint64_t, std::uint32_t> variable_of;
+    std::map<PointerPath, PointerPathName> path_names;
   };
   using Key = std::pair<std::string, std::vector<std::uint8_t>>;  // path, build ID
 

@@ -49,6 +49,7 @@ void tell(const ModuleSymbols& module, const std::string& path, const ModuleFile
 std::string look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
   module.locations.assign(module.addresses.size(), {});
   module.variable_of.assign(module.data.size(), ModuleSymbols::kNoVariable);
+  module.path_names.assign(module.paths.size(), {});
   const std::string path = options.sysroot + module.path;
   if (options.progress) options.progress("reading symbols of " + path);
   module.state = ModuleState::kUnreadable;
@@ -60,6 +61,7 @@ std::string look_up_module(ModuleSymbols& module, const SymbolOptions& options) 
   module.own_unwinder = file.defines_unwinder() || has_hidden_cxx_runtime(file.handle());
   for (std::size_t i = 0; i < module.addresses.size(); ++i) module.locations[i] = file.look_up(module.addresses[i]);
   if (!module.data.empty()) look_up_variables(file.handle(), &module);
+  if (!module.paths.empty()) module.path_names = file.names_of(module.paths);
   return file.build_id();
 }
 
@@ -69,13 +71,15 @@ struct Sharers {
   std::size_t addresses = 0;
 };
 
-// Gives `to` its part of the answer for all sharers, which begins with these addresses and data.
-void take_part(const ModuleSymbols& all, std::size_t address, std::size_t data, ModuleSymbols* to) {
+// Gives `to` its part of the answer for all sharers, which begins with these addresses, data and paths.
+void take_part(const ModuleSymbols& all, std::size_t address, std::size_t data, std::size_t path, ModuleSymbols* to) {
   to->state = all.state;
   to->has_debug_info = all.has_debug_info;
   to->own_unwinder = all.own_unwinder;
   const auto first = all.locations.begin() + static_cast<std::ptrdiff_t>(address);
   to->locations.assign(first, first + static_cast<std::ptrdiff_t>(to->addresses.size()));
+  const auto first_path = all.path_names.begin() + static_cast<std::ptrdiff_t>(path);
+  to->path_names.assign(first_path, first_path + static_cast<std::ptrdiff_t>(to->paths.size()));
   std::unordered_map<std::uint32_t, std::uint32_t> numbers;
   to->variable_of.assign(to->data.size(), ModuleSymbols::kNoVariable);
   for (std::size_t i = 0; i < to->data.size(); ++i) {
@@ -99,14 +103,17 @@ void look_up_together(const std::vector<ModuleSymbols*>& modules, const SymbolOp
   for (const ModuleSymbols* one : modules) {
     all.addresses.insert(all.addresses.end(), one->addresses.begin(), one->addresses.end());
     all.data.insert(all.data.end(), one->data.begin(), one->data.end());
+    all.paths.insert(all.paths.end(), one->paths.begin(), one->paths.end());
   }
   *build_id = look_up_module(all, options);
   std::size_t address = 0;
   std::size_t data = 0;
+  std::size_t path = 0;
   for (ModuleSymbols* one : modules) {
-    take_part(all, address, data, one);
+    take_part(all, address, data, path, one);
     address += one->addresses.size();
     data += one->data.size();
+    path += one->paths.size();
   }
 }
 
@@ -148,6 +155,7 @@ std::vector<Sharers> files_of(std::vector<ModuleSymbols>* modules, const SymbolO
   for (ModuleSymbols& module : *modules) {
     module.locations.assign(module.addresses.size(), {});
     module.variable_of.assign(module.data.size(), ModuleSymbols::kNoVariable);
+    module.path_names.assign(module.paths.size(), {});
     if (module.path.empty() || module.path[0] != '/') continue;
     const std::string path = options.sysroot + module.path;
     struct stat info = {};

@@ -490,7 +490,10 @@ Json devices_json(const Report& report) {
 }
 
 Json holder_search_json(const HolderSearchInfo& search) {
-  return {{"state", holder_search_name(search.state)}, {"time_ns", search.ns}, {"bytes", search.bytes}};
+  return {{"state", holder_search_name(search.state)},
+          {"time_ns", search.ns},
+          {"bytes", search.bytes},
+          {"heap", heap_search_name(search.heap)}};
 }
 
 Json entries_json(const Picture& picture) {

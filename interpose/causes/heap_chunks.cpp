@@ -1,0 +1,199 @@
+#include "interpose/causes/heap_chunks.h"
+
+#include "interpose/system/memory_map.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_memory.h"
+
+namespace culprit {
+namespace {
+
+// glibc: chunks begin at multiples of 16, and the smallest takes 32 bytes with its header.
+constexpr std::uint64_t kAlignment = 16;
+constexpr std::uint64_t kHeader = 16;  // before the begin, of which the first half belongs to the chunk before
+constexpr std::uint64_t kLeastSize = 32;
+constexpr std::uint64_t kInUseBefore = 1;
+constexpr std::uint64_t kOwnMapping = 2;
+constexpr std::uint64_t kFlags = 7;
+
+// A pointer into a chunk (a base class, an element, the object behind the counters of make_shared) is followed if the
+// chunk begins so many bytes before it.
+constexpr std::uint64_t kFarthestInside = 1024;
+
+// Chunks with mappings of their own that lie side by side are one mapping for the kernel: so many of them are looked
+// at.
+constexpr int kMostSideBySide = 64;
+
+// glibc, malloc/arena.c: the heaps of threads begin at multiples of their largest size, with struct heap_info: the
+// arena, the heap before, the size.
+constexpr std::uint64_t kThreadHeap = 64 << 20;
+constexpr std::uint64_t kThreadHeapHeader = 24;
+
+}  // namespace
+
+bool PageCopies::open() {
+  int error = 0;
+  copies_ = static_cast<std::uint64_t*>(map_private(kBytes, &error));
+  if (copies_ == nullptr) return false;
+  slots_ = reinterpret_cast<Slot*>(copies_ + kSlots * kBlock / sizeof(std::uint64_t));
+  return true;
+}
+
+void PageCopies::close() {
+  if (copies_ != nullptr) unmap_private(copies_, kBytes);
+  copies_ = nullptr;
+}
+
+const std::uint64_t* PageCopies::read(std::uint64_t address) {
+  const std::uint64_t block = address / kBlock;
+  const std::uint64_t page = address / kPage % kPagesOfBlock;
+  Slot& slot = slots_[block % kSlots];
+  if (slot.block != block) {
+    slot = {block, 0};
+    const std::int64_t got = os.read_own_memory(copy_of(block, 0), block * kBlock, kBlock);
+    for (std::uint64_t i = 0; got > 0 && (i + 1) * kPage <= static_cast<std::uint64_t>(got); ++i)
+      slot.pages |= 1ULL << i;
+  }
+  // The page behind one that cannot be read.
+  if ((slot.pages >> page & 1) == 0) {
+    if (os.read_own_memory(copy_of(block, page), address / kPage * kPage, kPage) != static_cast<std::int64_t>(kPage))
+      return nullptr;
+    slot.pages |= 1ULL << page;
+  }
+  return copy_of(block, page);
+}
+
+bool HeapChunks::open_empty() {
+  int error = 0;
+  heaps_ = static_cast<Heap*>(map_private(kMostHeaps * sizeof(Heap), &error));
+  return heaps_ != nullptr && pages_.open();
+}
+
+bool HeapChunks::open() {
+  if (!open_empty()) return false;
+  MemoryMap map;
+  if (!map.read()) return false;
+  for (const Mapping& mapping : map) {
+    constexpr int kWritable = PROT_READ | PROT_WRITE;
+    if (mapping.shared || mapping.file || (mapping.protection & kWritable) != kWritable) continue;
+    add({mapping.begin, mapping.end}, mapping.program_break);
+  }
+  for (std::uint64_t i = 0; i < count_ && key_ == 0; ++i) {
+    if (heaps_[i].program_break) learn_key(heaps_[i]);
+  }
+  return true;
+}
+
+// The first chunk of the heap is the cache of the first thread: the number of free chunks of 64 sizes, then the first
+// chunk of each (glibc, struct tcache_perthread_struct).
+void HeapChunks::learn_key(const Heap& heap) {
+  constexpr std::uint64_t kSizes = 64;
+  const std::uint64_t cache = heap.begin + kHeader;
+  std::uint64_t header = 0;
+  if (!pages_.word(cache - 8, &header)) return;
+  const std::uint64_t counts = (header & ~kFlags) - kHeader - kSizes * sizeof(std::uint64_t);
+  if (counts != kSizes && counts != 2 * kSizes) return;  // one byte each until 2.29, two from 2.30 on
+  for (std::uint64_t i = 0; i < kSizes && key_ == 0; ++i) {
+    std::uint64_t first = 0;
+    if (!pages_.word(cache + counts + i * sizeof(first), &first)) return;
+    if (first < heap.begin || first % kAlignment != 0 || first >= heap.end) continue;
+    pages_.word(first + 8, &key_);
+  }
+}
+
+void HeapChunks::close() {
+  pages_.close();
+  if (heaps_ != nullptr) unmap_private(heaps_, kMostHeaps * sizeof(Heap));
+  heaps_ = nullptr;
+  count_ = 0;
+}
+
+void HeapChunks::add(MemoryRange range, bool program_break) {
+  if (count_ < kMostHeaps) heaps_[count_++] = {range.begin, range.end, program_break};
+}
+
+const HeapChunks::Heap* HeapChunks::heap_of(std::uint64_t address) const {
+  if (count_ == 0 || address < heaps_[0].begin || address >= heaps_[count_ - 1].end) return nullptr;
+  std::uint64_t low = 0;
+  std::uint64_t high = count_;
+  while (low < high) {
+    const std::uint64_t middle = (low + high) / 2;
+    if (address >= heaps_[middle].end) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < count_ && address >= heaps_[low].begin ? &heaps_[low] : nullptr;
+}
+
+bool HeapChunks::find(std::uint64_t address, HeapChunk* chunk) {
+  const Heap* heap = heap_of(address);
+  if (heap == nullptr) return false;
+  if (heap->program_break) return find_between(address, heap->begin, heap->end, chunk);
+  const std::uint64_t base = address / kThreadHeap * kThreadHeap;
+  if (base >= heap->begin) {
+    if (last_.base != base) last_ = {base, end_of_thread_heap(base, *heap)};
+    if (address < last_.end) return find_between(address, base + kThreadHeapHeader, last_.end, chunk);
+  }
+  return find_mapped(address, *heap, chunk);
+}
+
+bool HeapChunks::find_between(std::uint64_t address, std::uint64_t begin, std::uint64_t end, HeapChunk* chunk) {
+  const std::uint64_t last = address / kAlignment * kAlignment;
+  for (std::uint64_t back = 0; back <= kFarthestInside && last - back >= begin + kHeader; back += kAlignment) {
+    if (chunk_at(last - back, begin, end, chunk)) return address - chunk->begin < chunk->bytes;
+  }
+  return false;
+}
+
+bool HeapChunks::chunk_at(std::uint64_t begin, std::uint64_t least, std::uint64_t end, HeapChunk* chunk) {
+  std::uint64_t header = 0;
+  if (begin < least + kHeader || !pages_.word(begin - 8, &header) || (header & kOwnMapping) != 0) return false;
+  const std::uint64_t size = header & ~kFlags;
+  // The next header must lie inside, too.
+  if (size < kLeastSize || size % kAlignment != 0 || size > end - begin || end - begin - size < 8) return false;
+  std::uint64_t next = 0;
+  if (!pages_.word(begin - 8 + size, &next) || (next & kInUseBefore) == 0) return false;
+  const std::uint64_t next_size = next & ~kFlags;
+  if (next_size < kAlignment || next_size % kAlignment != 0 || next_size > end - (begin - kHeader + size)) return false;
+  std::uint64_t second = 0;
+  if (key_ != 0 && pages_.word(begin + 8, &second) && second == key_) return false;
+  *chunk = {begin, size - 8};
+  return true;
+}
+
+// Returns 0 if there is none.
+std::uint64_t HeapChunks::end_of_thread_heap(std::uint64_t base, const Heap& heap) {
+  std::uint64_t arena = 0;
+  std::uint64_t previous = 0;
+  std::uint64_t size = 0;
+  if (!pages_.word(base, &arena) || !pages_.word(base + 8, &previous) || !pages_.word(base + 16, &size)) return 0;
+  if (arena == 0 || arena % 8 != 0 || previous % kThreadHeap != 0) return 0;
+  if (size == 0 || size > kThreadHeap || size % PageCopies::kPage != 0 || size > heap.end - base) return 0;
+  return base + size;
+}
+
+bool HeapChunks::find_mapped(std::uint64_t address, const Heap& heap, HeapChunk* chunk) {
+  const auto mapped_at = [&](std::uint64_t page, std::uint64_t* size) {
+    std::uint64_t before = 0;
+    std::uint64_t header = 0;
+    if (!pages_.word(page, &before) || !pages_.word(page + 8, &header)) return false;
+    *size = header & ~kFlags;
+    return (header & kFlags) == kOwnMapping && before == 0 && *size != 0 && *size % PageCopies::kPage == 0 &&
+           *size <= heap.end - page;
+  };
+  const auto take = [&](std::uint64_t page, std::uint64_t size) {
+    *chunk = {page + kHeader, size - kHeader};
+    return address >= page + kHeader && address < page + size;
+  };
+  std::uint64_t size = 0;
+  const std::uint64_t own_page = address / PageCopies::kPage * PageCopies::kPage;
+  if (mapped_at(own_page, &size) && take(own_page, size)) return true;
+  std::uint64_t page = heap.begin;
+  for (int i = 0; i < kMostSideBySide && page <= own_page && mapped_at(page, &size); ++i, page += size) {
+    if (take(page, size)) return true;
+  }
+  return false;
+}
+
+}  // namespace culprit

@@ -1,0 +1,41 @@
+#include "interpose/causes/heap_nodes.h"
+
+#include "interpose/system/own_memory.h"
+
+namespace culprit {
+
+std::uint64_t HeapNodes::bytes() const { return capacity_ * (sizeof(HeapNode) + 5 * sizeof(std::uint32_t)); }
+
+// Pages that are never written take no memory.
+bool HeapNodes::open() {
+  int error = 0;
+  for (capacity_ = kMost; capacity_ >= kLeast; capacity_ /= 2) {
+    nodes_ = static_cast<HeapNode*>(map_private(bytes(), &error));
+    if (nodes_ == nullptr) continue;
+    queue_ = reinterpret_cast<std::uint32_t*>(nodes_ + capacity_);
+    deferred_ = queue_ + 2 * capacity_;
+    table_ = deferred_ + capacity_;
+    return true;
+  }
+  return false;
+}
+
+void HeapNodes::close() {
+  if (nodes_ != nullptr) unmap_private(nodes_, bytes());
+  nodes_ = nullptr;
+}
+
+std::uint32_t HeapNodes::add(std::uint64_t begin, bool* added) {
+  constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio
+  const std::uint64_t mask = 2 * capacity_ - 1;
+  std::uint64_t slot = (begin * kFactor >> 32) & mask;
+  while (table_[slot] != 0 && nodes_[table_[slot] - 1].begin != begin) slot = (slot + 1) & mask;
+  *added = table_[slot] == 0;
+  if (!*added) return table_[slot] - 1;
+  if (count_ == capacity_) return kNone;
+  nodes_[count_].begin = begin;
+  table_[slot] = ++count_;
+  return count_ - 1;
+}
+
+}  // namespace culprit

@@ -1,0 +1,304 @@
+#include "interpose/causes/heap_search.h"
+
+#include <new>
+
+#include "interpose/causes/heap_chunks.h"
+#include "interpose/causes/heap_nodes.h"
+#include "interpose/process/process.h"
+#include "interpose/system/clock.h"
+#include "interpose/system/own_memory.h"
+
+namespace culprit {
+
+using format::AllocationRecord;
+using format::ContextRecord;
+using format::HeapHolderRecord;
+using format::HeapSearch;
+using format::HeapStepRecord;
+using format::Ref;
+
+namespace {
+
+constexpr std::uint64_t kMostBytes = 4ULL << 30;
+// A path that is longer tells a reader nothing.
+constexpr unsigned kMostSteps = 24;
+// Chunks of one size that follow one another are the nodes of a list or a tree: the first few are steps of their own,
+// so that `engine->next->buffer` has its name, and the others one step together.
+constexpr unsigned kNodesApart = 3;
+
+class Search {
+ public:
+  Search(Process& process, HandleSet& handles, const HeapRoots& roots, std::uint64_t deadline_ns)
+      : process_(process), handles_(handles), roots_(roots), deadline_ns_(deadline_ns) {}
+
+  HeapSearch run(std::uint64_t* bytes) {
+    if (handles_.missing() == 0) return HeapSearch::kDone;
+    const bool ready = chunks_.open() && nodes_.open() && collect_objects();
+    if (ready && is_worth_it()) {
+      follow_driver();
+      follow_program();
+      enter_marked();
+    }
+    *bytes += bytes_;
+    objects_.release();
+    nodes_.close();
+    chunks_.close();
+    return ready && !stopped_ ? HeapSearch::kDone : HeapSearch::kStopped;
+  }
+
+ private:
+  // What the handles of the driver's own objects point to.
+  bool collect_objects() {
+    std::uint64_t count = 0;
+    for_each_object([&](std::uint64_t) { ++count; });
+    if (!objects_.reserve(count + 1)) return false;
+    for_each_object([&](std::uint64_t handle) { objects_.add(handle, 1, 1); });
+    return true;
+  }
+
+  template <typename Visit>
+  void for_each_object(Visit visit) {
+    process_.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations,
+                                                    [&](const AllocationRecord& record) {
+                                                      if (!is_memory(record.kind)) visit(record.handle);
+                                                    });
+    process_.dump.for_each_record<ContextRecord>(format::ChunkType::kContexts,
+                                                 [&](const ContextRecord& record) { visit(record.handle); });
+  }
+
+  // Whether the program's pointers lead to any handle. In most programs with leaks they do not, and the driver's data
+  // need not be followed, which takes longer (H100: 70 ms, and seconds in a large program).
+  bool is_worth_it() {
+    pass_ = Pass::kProbe;
+    follow_program();
+    const bool found = found_one_;
+    found_one_ = false;
+    nodes_.close();
+    return found && !stopped_ && nodes_.open();
+  }
+
+  void follow_driver() {
+    pass_ = Pass::kMark;
+    const std::uint64_t end = deadline_ns_;
+    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (now < end) deadline_ns_ = now + (end - now) / 4;
+    read_roots(roots_.driver, roots_.driver_count);
+    read_queue();
+    // What was not marked may be the driver's, too.
+    all_uncertain_ = stopped_;
+    stopped_ = clock_ns(CLOCK_MONOTONIC) > end;
+    deadline_ns_ = end;
+    pass_ = Pass::kFind;
+  }
+
+  void follow_program() {
+    read_roots(roots_.program, roots_.program_count);
+    read_queue();
+  }
+
+  void enter_marked() {
+    // The list grows: a marked chunk leads to others.
+    for (std::uint32_t i = 0; i < nodes_.deferred_count() && going_on(); ++i) {
+      nodes_.enqueue(nodes_.deferred(i));
+      read_queue();
+    }
+  }
+
+  bool going_on() const { return !stopped_ && !found_one_ && handles_.missing() != 0; }
+
+  void read_roots(const MemoryRange* ranges, int count) {
+    if (!going_on()) return;
+    const ReadResult result = read_written_memory(
+        ranges, count, deadline_ns_,
+        [](void* search, const std::uint64_t* words, std::uint64_t word_count, std::uint64_t address) {
+          return static_cast<Search*>(search)->read_root(words, word_count, address);
+        },
+        this);
+    if (result.end != ReadEnd::kDone) stopped_ = true;
+  }
+
+  bool read_root(const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
+    for (std::uint64_t i = 0; i < count; ++i) enter(words[i], HeapNodes::kRoot, address + i * sizeof(words[0]));
+    return going_on();
+  }
+
+  void read_queue() {
+    std::uint32_t node = 0;
+    while (going_on() && nodes_.next(&node)) read_chunk(node);
+  }
+
+  void read_chunk(std::uint32_t number) {
+    const std::uint64_t begin = nodes_[number].begin;
+    const std::uint64_t bytes = nodes_[number].bytes;
+    for (std::uint64_t done = 0; done < bytes && going_on();) {
+      if (clock_ns(CLOCK_MONOTONIC) > deadline_ns_ || bytes_ > kMostBytes) {
+        stopped_ = true;
+        return;
+      }
+      const std::uint64_t in_page = (begin + done) % PageCopies::kPage;
+      std::uint64_t part = PageCopies::kPage - in_page;
+      if (part > bytes - done) part = bytes - done;
+      part = part / sizeof(std::uint64_t) * sizeof(std::uint64_t);
+      if (part == 0) return;
+      if (const std::uint64_t* page = chunks_.pages().page(begin + done)) {
+        // Entering a chunk reads other pages into the place of this one.
+        for (std::uint64_t i = 0; i < part / sizeof(std::uint64_t); ++i)
+          block_[i] = page[in_page / sizeof(std::uint64_t) + i];
+        read_block(number, done, part / sizeof(std::uint64_t));
+      }
+      done += part;
+      bytes_ += part;
+    }
+  }
+
+  void read_block(std::uint32_t number, std::uint64_t offset, std::uint64_t count) {
+    if (pass_ == Pass::kProbe) {
+      for (std::uint64_t i = 0; i < count; ++i) found_one_ = found_one_ || handles_.is_missing(block_[i]);
+    } else if (pass_ == Pass::kFind) {
+      handles_.match(block_, count, [&](Ref allocation, std::uint32_t state, std::uint64_t index) {
+        write(number, allocation, state, offset / sizeof(std::uint64_t) + index);
+      });
+    }
+    for (std::uint64_t i = 0; i < count; ++i) enter(block_[i], number, offset + i * sizeof(std::uint64_t));
+  }
+
+  // `at`: the address of the pointer in a module's data, or its offset in the chunk `parent`.
+  void enter(std::uint64_t pointer, std::uint32_t parent, std::uint64_t at) {
+    HeapChunk chunk;
+    if (pointer % sizeof(std::uint64_t) != 0 || pointer < HandleSet::kLeastHandle) return;
+    if (!chunks_.find(pointer, &chunk) || objects_.has(pointer) || objects_.has(chunk.begin)) return;
+    bool added = false;
+    const std::uint32_t number = nodes_.add(chunk.begin, &added);
+    if (number == HeapNodes::kNone) {
+      stopped_ = true;
+      return;
+    }
+    HeapNode& node = nodes_[number];
+    if (!added && (pass_ != Pass::kFind || (node.flags & kNodeMarked) == 0)) return;
+    if (added) node.bytes = chunk.bytes;
+    node.flags = 0;
+    node.inner = static_cast<std::uint32_t>(pointer - chunk.begin);
+    if (pass_ == Pass::kMark) {
+      node.flags = kNodeMarked;
+      nodes_.enqueue(number);
+      return;
+    }
+    node.parent = parent;
+    node.at = at;
+    node.times = 1;
+    node.depth = 1;
+    node.run = 1;
+    if (all_uncertain_ || !added) node.flags = kNodeUncertain;
+    if (parent != HeapNodes::kRoot) follow(nodes_[parent], &node);
+    if (node.depth > kMostSteps) return;
+    if (added) {
+      nodes_.enqueue(number);
+    } else {
+      nodes_.defer(number);
+    }
+  }
+
+  // A node that the pointers of `parent` lead to.
+  static void follow(const HeapNode& parent, HeapNode* node) {
+    node->flags |= parent.flags & kNodeUncertain;
+    node->depth = static_cast<std::uint8_t>(parent.depth + 1);
+    if (parent.bytes != node->bytes || parent.inner != node->inner) return;
+    node->run = parent.run;
+    if (parent.run < kNodesApart) {
+      ++node->run;
+      return;
+    }
+    node->parent = parent.parent;
+    node->at = parent.at;
+    node->times = parent.times + 1;
+    node->depth = parent.depth;
+  }
+
+  void write(std::uint32_t number, Ref allocation, std::uint32_t state, std::uint64_t word) {
+    const Ref step = step_of(number);
+    if (step == 0) return;
+    const Ref ref = process_.dump.allocate_records(format::ChunkType::kHeapHolders, 1, nullptr);
+    if (ref == 0) return;
+    auto* record = process_.dump.at<HeapHolderRecord>(ref);
+    record->allocation = allocation;
+    record->step = step;
+    record->word = static_cast<std::uint32_t>(word);
+    __atomic_store_n(&record->state, state, __ATOMIC_RELEASE);
+  }
+
+  // The record of a node, after those of the nodes that lead to it. 0 if there is no room.
+  Ref step_of(std::uint32_t number) {
+    std::uint32_t path[kMostSteps];
+    unsigned count = 0;
+    std::uint32_t node = number;
+    while (node != HeapNodes::kRoot && nodes_[node].step == 0 && count < kMostSteps) {
+      path[count++] = node;
+      node = nodes_[node].parent;
+    }
+    Ref parent = node != HeapNodes::kRoot ? nodes_[node].step : 0;
+    while (count != 0) {
+      parent = write_step(&nodes_[path[--count]], parent);
+      if (parent == 0) return 0;
+    }
+    return parent;
+  }
+
+  Ref write_step(HeapNode* node, Ref parent) {
+    const Ref ref = process_.dump.allocate_records(format::ChunkType::kHeapSteps, 1, nullptr);
+    if (ref == 0) return 0;
+    auto* record = process_.dump.at<HeapStepRecord>(ref);
+    record->parent = parent;
+    record->at = node->parent == HeapNodes::kRoot ? place_of(node->at) : node->at;
+    record->begin = node->begin;
+    record->bytes = node->bytes;
+    record->times = node->times;
+    record->inner = node->inner;
+    record->flags = (node->flags & kNodeUncertain) != 0 ? format::kHeapStepUncertain : 0;
+    for (std::uint64_t i = 0; i < format::kHeadWords && (i + 1) * sizeof(std::uint64_t) <= node->bytes; ++i) {
+      if (!chunks_.pages().word(node->begin + i * sizeof(std::uint64_t), &record->head[i])) break;
+      record->head_words = static_cast<std::uint8_t>(i + 1);
+    }
+    __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+    node->step = ref;
+    return ref;
+  }
+
+  std::uint64_t place_of(std::uint64_t address) {
+    for (int i = 0; i < roots_.program_count; ++i) {
+      const MemoryRange& range = roots_.program[i];
+      if (address >= range.begin && address < range.end)
+        return process_.stacks.modules.frame_of(range.begin) + (address - range.begin);
+    }
+    return 0;
+  }
+
+  Process& process_;
+  HandleSet& handles_;
+  const HeapRoots& roots_;
+  std::uint64_t deadline_ns_;
+  HeapChunks chunks_;
+  HeapNodes nodes_;
+  HandleSet objects_ = {};
+  std::uint64_t bytes_ = 0;
+  enum class Pass { kProbe, kMark, kFind };
+  Pass pass_ = Pass::kProbe;
+  bool found_one_ = false;  // kProbe only
+  bool all_uncertain_ = false;
+  bool stopped_ = false;
+  std::uint64_t block_[PageCopies::kPage / sizeof(std::uint64_t)];
+};
+
+}  // namespace
+
+HeapSearch search_heap(Process& process, HandleSet& handles, const HeapRoots& roots, std::uint64_t deadline_ns,
+                       std::uint64_t* bytes) {
+  int error = 0;
+  void* memory = map_private(sizeof(Search), &error);
+  if (memory == nullptr) return HeapSearch::kStopped;
+  auto* search = new (memory) Search(process, handles, roots, deadline_ns);
+  const HeapSearch end = search->run(bytes);
+  unmap_private(memory, sizeof(Search));
+  return end;
+}
+
+}  // namespace culprit

@@ -1,0 +1,153 @@
+#include "report/symbols/data_types.h"
+
+#include <dwarf.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace culprit::report {
+namespace {
+
+// The walks are recursive, and no compiler emits deeper trees or longer chains.
+constexpr int kDeepestEntries = 256;
+constexpr int kLongestChain = 64;
+constexpr std::size_t kLongestOfEntry = 1024;
+constexpr std::size_t kLongestOfScope = 4096;
+
+// The address of a variable with one; false for those of threads, registers and constants.
+bool address_of(Dwarf_Die* die, std::uint64_t* address) {
+  Dwarf_Attribute location;
+  if (dwarf_attr(die, DW_AT_location, &location) == nullptr) return false;
+  Dwarf_Op* operations = nullptr;
+  std::size_t count = 0;
+  if (dwarf_getlocation(&location, &operations, &count) != 0 || count != 1) return false;
+  if (operations[0].atom == DW_OP_addr) {
+    *address = operations[0].number;
+    return true;
+  }
+  // Split DWARF: the address is in a table of the program's file.
+  if (operations[0].atom != DW_OP_addrx && operations[0].atom != DW_OP_GNU_addr_index) return false;
+  Dwarf_Attribute indirect;
+  return dwarf_getlocation_attr(&location, operations, &indirect) == 0 && dwarf_formaddr(&indirect, address) == 0;
+}
+
+}  // namespace
+
+bool is_class(int tag) { return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type; }
+
+std::string name_of(Dwarf_Die* die) {
+  const char* name = dwarf_diename(die);
+  return name == nullptr ? std::string() : std::string(name, ::strnlen(name, kLongestOfEntry));
+}
+
+std::uint64_t constant_of(Dwarf_Die* die, unsigned attribute, std::uint64_t otherwise) {
+  Dwarf_Attribute value;
+  Dwarf_Word number = 0;
+  return dwarf_attr(die, attribute, &value) != nullptr && dwarf_formudata(&value, &number) == 0 ? number : otherwise;
+}
+
+bool type_of(Dwarf_Die* die, Dwarf_Die* type) {
+  Dwarf_Die from = *die;
+  for (int i = 0; i < kLongestChain; ++i) {
+    Dwarf_Attribute value;
+    Dwarf_Die next;
+    if (dwarf_attr_integrate(&from, DW_AT_type, &value) == nullptr || dwarf_formref_die(&value, &next) == nullptr)
+      return false;
+    switch (dwarf_tag(&next)) {
+      case DW_TAG_typedef:
+      case DW_TAG_const_type:
+      case DW_TAG_volatile_type:
+      case DW_TAG_atomic_type:
+      case DW_TAG_restrict_type:
+        from = next;
+        continue;
+      default:
+        *type = next;
+        return true;
+    }
+  }
+  return false;
+}
+
+std::uint64_t size_of(Dwarf_Die* type) {
+  Dwarf_Word bytes = 0;
+  return dwarf_aggregate_size(type, &bytes) == 0 ? bytes : 0;
+}
+
+DataTypes::DataTypes(const std::vector<Dwarf_Die>& units, DwarfLimits* limits, TimeLimit* time)
+    : limits_(*limits), time_(*time) {
+  for (Dwarf_Die unit : units) {
+    Dwarf_Die child;
+    if (dwarf_child(&unit, &child) == 0) walk(child, "", 0);
+  }
+  std::stable_sort(variables_.begin(), variables_.end(),
+                   [](const DataVariable& left, const DataVariable& right) { return left.address < right.address; });
+}
+
+// Visits `first` and its siblings.
+void DataTypes::walk(Dwarf_Die first, const std::string& scope, int level) {
+  if (level > kDeepestEntries) return;
+  Dwarf_Die die = first;
+  do {
+    if (limits_.entries-- <= 0 || time_.is_over()) return;
+    const int tag = dwarf_tag(&die);
+    std::string inside = scope;
+    switch (tag) {
+      case DW_TAG_variable:
+        add_variable(&die);
+        continue;
+      case DW_TAG_namespace:
+      case DW_TAG_structure_type:
+      case DW_TAG_class_type:
+      case DW_TAG_union_type: {
+        const std::string name = name_of(&die);
+        inside = (scope.empty() ? "" : scope + "::") + name;
+        limits_.scope_bytes -= static_cast<std::int64_t>(inside.size());
+        if (limits_.scope_bytes < 0 || inside.size() > kLongestOfScope) return;
+        if (is_class(tag) && !name.empty()) add_type(&die, inside);
+        break;
+      }
+      case DW_TAG_subprogram:
+      case DW_TAG_lexical_block:
+        break;
+      default:
+        continue;
+    }
+    Dwarf_Die child;
+    if (dwarf_child(&die, &child) == 0) walk(child, inside, level + 1);
+  } while (dwarf_siblingof(&die, &die) == 0);
+}
+
+void DataTypes::add_variable(Dwarf_Die* die) {
+  std::uint64_t address = 0;
+  if (address_of(die, &address)) variables_.push_back({address, *die});
+}
+
+void DataTypes::add_type(Dwarf_Die* die, const std::string& name) {
+  if (constant_of(die, DW_AT_declaration, 0) == 0 && !dwarf_hasattr(die, DW_AT_declaration)) {
+    types_.emplace(name, *die);
+  } else {
+    declared_.emplace(dwarf_dieoffset(die), name);
+  }
+}
+
+bool DataTypes::type_at(std::uint64_t address, Dwarf_Die* type, std::uint64_t* offset) const {
+  auto behind =
+      std::upper_bound(variables_.begin(), variables_.end(), address,
+                       [](std::uint64_t value, const DataVariable& variable) { return value < variable.address; });
+  if (behind == variables_.begin()) return false;
+  DataVariable variable = *std::prev(behind);
+  *offset = address - variable.address;
+  return type_of(&variable.die, type) && *offset < size_of(type);
+}
+
+bool DataTypes::complete(Dwarf_Die* type) const {
+  if (!dwarf_hasattr(type, DW_AT_declaration)) return true;
+  const auto name = declared_.find(dwarf_dieoffset(type));
+  const auto known = types_.find(name != declared_.end() ? name->second : name_of(type));
+  if (known == types_.end()) return false;
+  *type = known->second;
+  return true;
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,60 @@
+// The variables of a module's data, and the types that its compile units complete, found by one walk over its DWARF.
+#pragma once
+
+#include <elfutils/libdw.h>
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "report/symbols/inline_table.h"
+#include "report/symbols/time_limit.h"
+
+namespace culprit::report {
+
+// Not thread-safe, like the Dwarf handle behind it, which must outlive it.
+class DataTypes {
+ public:
+  // Walks the units, until the limits are reached.
+  DataTypes(const std::vector<Dwarf_Die>& units, DwarfLimits* limits, TimeLimit* time);
+
+  // The type of the variable at `address`, and the offset in it; false if none is known.
+  bool type_at(std::uint64_t address, Dwarf_Die* type, std::uint64_t* offset) const;
+
+  // The complete type instead of a declaration (`struct Engine;`); false if no unit of the module has it.
+  bool complete(Dwarf_Die* type) const;
+
+ private:
+  struct DataVariable {
+    std::uint64_t address;
+    Dwarf_Die die;
+  };
+
+  void walk(Dwarf_Die first, const std::string& scope, int level);
+  void add_variable(Dwarf_Die* die);
+  void add_type(Dwarf_Die* die, const std::string& name);
+
+  DwarfLimits& limits_;
+  TimeLimit& time_;
+  std::vector<DataVariable> variables_;                  // sorted by address
+  std::unordered_map<std::string, Dwarf_Die> types_;     // by qualified name
+  std::unordered_map<Dwarf_Off, std::string> declared_;  // the qualified names of declarations, by their offset
+};
+
+// Whether a type has members.
+bool is_class(int tag);
+
+// The type that an entry has, without typedef, const, volatile and atomic. False if it has none (void).
+bool type_of(Dwarf_Die* die, Dwarf_Die* type);
+
+// The size of a type in bytes, 0 = not known.
+std::uint64_t size_of(Dwarf_Die* type);
+
+// An attribute that is a constant, `otherwise` if it is absent.
+std::uint64_t constant_of(Dwarf_Die* die, unsigned attribute, std::uint64_t otherwise);
+
+// The name of an entry, cut where it is longer than any identifier; "" if it has none.
+std::string name_of(Dwarf_Die* die);
+
+}  // namespace culprit::report

@@ -1,0 +1,40 @@
+// A way from a module's data through the heap to a handle, and its name in the program's words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace culprit::report {
+
+// A chunk on the way.
+struct PointerStep {
+  std::uint64_t at = 0;     // of the pointer to it: its offset in the chunk before; 0 for the first chunk
+  std::uint64_t begin = 0;  // address in the program that was
+  std::uint64_t bytes = 0;
+  std::uint32_t times = 1;          // chunks of this size in a row, of which this is the last
+  std::uint32_t inner = 0;          // where in the chunk the pointer points
+  std::vector<std::uint64_t> head;  // its first words
+  bool operator<(const PointerStep& other) const {
+    return std::tie(at, begin, bytes, times, inner) <
+           std::tie(other.at, other.begin, other.bytes, other.times, other.inner);
+  }
+};
+
+struct PointerPath {
+  std::uint64_t data = 0;  // where the first pointer is: an address inside the module's file
+  std::vector<PointerStep> steps;
+  std::uint64_t offset = 0;  // of the handle in the last chunk
+  bool operator<(const PointerPath& other) const {
+    return std::tie(data, offset, steps) < std::tie(other.data, other.offset, other.steps);
+  }
+};
+
+struct PointerPathName {
+  std::string exact;    // behind the name of the variable: "[3]->buffer"
+  std::string general;  // "[*]->buffer": the same for all elements and nodes
+  bool typed = false;   // the debug information has a type for each step, and a pointer or a number for the handle
+};
+
+}  // namespace culprit::report

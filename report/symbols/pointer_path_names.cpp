@@ -1,0 +1,386 @@
+#include "report/symbols/pointer_path_names.h"
+
+#include <dwarf.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "report/base/words.h"
+
+namespace culprit::report {
+namespace {
+
+// Types of one file may contain one another.
+constexpr int kDeepestType = 64;
+constexpr std::size_t kLongestText = 1024;
+constexpr std::uint64_t kPointerBytes = 8;
+
+bool begins_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+// Both forms of a name, while it grows.
+struct Text {
+  std::string exact;
+  std::string general;
+  bool arrow = false;  // the next member is reached through a pointer
+
+  void add(const std::string& part) { add(part, part); }
+  void add(const std::string& one, const std::string& all) {
+    exact += one;
+    general += all;
+  }
+  void add_member(const std::string& name) {
+    add((arrow ? "->" : ".") + name);
+    arrow = false;
+  }
+  void add_index(const std::string& index) {
+    add("[" + index + "]", "[*]");
+    arrow = false;
+  }
+  // All nodes of a chain have one general name.
+  void add_nodes(const std::string& one) {
+    constexpr std::string_view kNodes = "->...";
+    exact += one;
+    const bool there =
+        general.size() >= kNodes.size() && general.compare(general.size() - kNodes.size(), kNodes.size(), kNodes) == 0;
+    if (!there) general += kNodes;
+  }
+  // A pointer to a pointer, or to a number, is followed by `*` where no member and no index does.
+  void finish() {
+    if (arrow) add("[0]", "[*]");
+    arrow = false;
+  }
+};
+
+// What a pointer leads to.
+enum class Shape {
+  kObject,    // an object, or the first of several
+  kElements,  // the elements of a container in one chunk
+  kNodes,     // nodes of a container, one chunk each, of which every one leads to others
+  kTable,     // pointers to such nodes, or to chunks of elements
+};
+
+struct Pointer {
+  Shape shape = Shape::kObject;
+  Shape behind = Shape::kNodes;  // kTable: what its pointers lead to
+  bool known = false;            // whether `type` is there: false for void*
+  Dwarf_Die type = {};           // of the object, the elements, the values
+  std::uint64_t header = 0;      // kNodes: bytes before the value
+  bool has_key = false;
+  Dwarf_Die key = {};
+  bool counted = false;  // kNodes, kElements: `index` is right
+  std::uint64_t index = 0;
+};
+
+bool parameter_of(Dwarf_Die* type, const char* name, Dwarf_Die* found) {
+  Dwarf_Die child;
+  if (dwarf_child(type, &child) != 0) return false;
+  do {
+    if (dwarf_tag(&child) == DW_TAG_template_type_parameter && name_of(&child) == name) return type_of(&child, found);
+  } while (dwarf_siblingof(&child, &child) == 0);
+  return false;
+}
+
+// Whether the names of the members of this class are the library's own affair.
+bool is_transparent(std::string_view name) {
+  for (const char* prefix : {"unique_ptr<",
+                             "shared_ptr<",
+                             "vector<",
+                             "list<",
+                             "forward_list<",
+                             "deque<",
+                             "map<",
+                             "multimap<",
+                             "set<",
+                             "multiset<",
+                             "unordered_map<",
+                             "unordered_multimap<",
+                             "unordered_set<",
+                             "unordered_multiset<",
+                             "queue<",
+                             "stack<",
+                             "priority_queue<",
+                             "optional<",
+                             "variant<",
+                             "tuple<",
+                             "array<",
+                             "atomic<",
+                             "reference_wrapper<",
+                             "device_vector<",
+                             "host_vector<",
+                             "device_ptr<"}) {
+    if (begins_with(name, prefix)) return true;
+  }
+  return name.size() > 1 && name[0] == '_' && (name[1] == '_' || (name[1] >= 'A' && name[1] <= 'Z'));
+}
+
+class Namer {
+ public:
+  Namer(const DataTypes& types, const PointerPath& path, Text* text) : types_(types), path_(path), text_(*text) {}
+
+  bool name() {
+    Dwarf_Die type;
+    std::uint64_t offset = 0;
+    if (!types_.type_at(path_.data, &type, &offset)) return false;
+    Pointer pointer;
+    if (!find_pointer(type, offset, false, &pointer, 0)) return false;
+    for (std::size_t i = 0; i < path_.steps.size(); ++i) {
+      const bool last = i + 1 == path_.steps.size();
+      if (!follow(path_.steps[i], last ? path_.offset : path_.steps[i + 1].at, &pointer)) return false;
+      if (text_.exact.size() > kLongestText) return false;
+    }
+    // The way ends inside a container's own memory.
+    if (hopped_) return false;
+    text_.finish();
+    return true;
+  }
+
+ private:
+  // From `pointer`, which leads to the chunk of `step`, to the pointer at `at` in that chunk.
+  bool follow(const PointerStep& step, std::uint64_t at, Pointer* pointer) {
+    hopped_ = false;
+    if (at < step.inner || !pointer->known) return false;
+    const std::uint64_t offset = at - step.inner;
+    switch (pointer->shape) {
+      case Shape::kObject:
+        return follow_object(step, offset, pointer);
+      case Shape::kElements:
+        return follow_element(offset, pointer);
+      case Shape::kNodes:
+        return follow_node(step, offset, pointer);
+      case Shape::kTable:
+        pointer->shape = pointer->behind;
+        pointer->counted = false;
+        hopped_ = true;
+        return true;
+    }
+    return false;
+  }
+
+  bool follow_object(const PointerStep& step, std::uint64_t offset, Pointer* pointer) {
+    Dwarf_Die type = pointer->type;
+    if (is_class(dwarf_tag(&type)) && !types_.complete(&type)) return false;
+    const std::uint64_t size = size_of(&type);
+    if (size == 0) return false;
+    // A larger object of a class that is derived from this one.
+    if (offset >= size && is_polymorphic(type)) return false;
+    if (step.times > 1) text_.add_nodes("->...(" + std::to_string(step.times - 1) + " nodes)");
+    text_.arrow = true;
+    if (offset >= size) text_.add_index(std::to_string(offset / size));
+    const Dwarf_Off self = dwarf_dieoffset(&type);
+    const std::size_t general = text_.general.size();
+    if (!find_pointer(type, offset % size, false, pointer, 0)) return false;
+    if (pointer->shape == Shape::kObject && pointer->known && offset < size) {
+      Dwarf_Die next = pointer->type;
+      if (is_class(dwarf_tag(&next)) && types_.complete(&next) && dwarf_dieoffset(&next) == self) {
+        text_.general.resize(general);
+        text_.add_nodes("");
+      }
+    }
+    return true;
+  }
+
+  bool follow_element(std::uint64_t offset, Pointer* pointer) {
+    Dwarf_Die type = pointer->type;
+    if (is_class(dwarf_tag(&type)) && !types_.complete(&type)) return false;
+    const std::uint64_t size = size_of(&type);
+    if (size == 0) return false;
+    text_.add_index(pointer->counted ? std::to_string(offset / size) : "*");
+    return find_pointer(type, offset % size, false, pointer, 0);
+  }
+
+  bool follow_node(const PointerStep& step, std::uint64_t offset, Pointer* pointer) {
+    pointer->index += step.times - 1;
+    if (offset < pointer->header) {
+      // To another node. Only from the first node on, by the first pointer, is the number of nodes an index.
+      pointer->counted = pointer->counted && offset == 0;
+      ++pointer->index;
+      hopped_ = true;
+      return true;
+    }
+    std::string index = "*";
+    if (pointer->has_key) {
+      index = key_text(step, pointer->header, pointer->key);
+    } else if (pointer->counted) {
+      index = std::to_string(pointer->index);
+    }
+    text_.add_index(index);
+    Dwarf_Die type = pointer->type;
+    const bool is_pair = pointer->has_key;
+    const std::uint64_t header = pointer->header;
+    if (is_class(dwarf_tag(&type)) && !types_.complete(&type)) return false;
+    // `map[key]` is the value: its pair and the member `second` are not written.
+    return find_pointer(type, offset - header, is_pair, pointer, 0);
+  }
+
+  // The pointer, or the number, at `offset` in an object of this type. `quiet`: the members on the way have no names
+  // for a reader. Restores the text when it fails.
+  bool find_pointer(Dwarf_Die type, std::uint64_t offset, bool quiet, Pointer* found, int depth) {
+    if (depth > kDeepestType) return false;
+    switch (dwarf_tag(&type)) {
+      case DW_TAG_pointer_type:
+      case DW_TAG_reference_type:
+      case DW_TAG_rvalue_reference_type: {
+        if (offset != 0) return false;
+        *found = {};
+        found->known = type_of(&type, &found->type);
+        return true;
+      }
+      case DW_TAG_base_type:
+      case DW_TAG_enumeration_type:
+        *found = {};
+        return offset == 0 && size_of(&type) == kPointerBytes;
+      case DW_TAG_array_type: {
+        Dwarf_Die element;
+        if (!type_of(&type, &element)) return false;
+        if (is_class(dwarf_tag(&element)) && !types_.complete(&element)) return false;
+        const std::uint64_t size = size_of(&element);
+        if (size == 0) return false;
+        const Text before = text_;
+        text_.add_index(std::to_string(offset / size));
+        if (find_pointer(element, offset % size, quiet, found, depth + 1)) return true;
+        text_ = before;
+        return false;
+      }
+      default:
+        return is_class(dwarf_tag(&type)) && types_.complete(&type) && find_in_class(type, offset, quiet, found, depth);
+    }
+  }
+
+  bool find_in_class(Dwarf_Die type, std::uint64_t offset, bool quiet, Pointer* found, int depth) {
+    const std::string name = name_of(&type);
+    if (is_container(type, name, offset, found)) return true;
+    // Raw bytes for a value: nodes of hash tables, alternatives of a variant.
+    Dwarf_Die value;
+    if (begins_with(name, "__aligned_membuf<") || begins_with(name, "__aligned_buffer<"))
+      return parameter_of(&type, "_Tp", &value) && find_pointer(value, offset, false, found, depth + 1);
+    // The object of a smart pointer or an optional is named without the library's members around it.
+    const bool transparent = is_transparent(name);
+    Dwarf_Die child;
+    if (dwarf_child(&type, &child) != 0) return false;
+    do {
+      const int tag = dwarf_tag(&child);
+      if (tag != DW_TAG_member && tag != DW_TAG_inheritance) continue;
+      if (tag == DW_TAG_member && dwarf_hasattr(&child, DW_AT_external)) continue;  // static
+      const std::uint64_t begin = constant_of(&child, DW_AT_data_member_location, 0);
+      Dwarf_Die inside;
+      if (offset < begin || !type_of(&child, &inside)) continue;
+      if (is_class(dwarf_tag(&inside)) && !types_.complete(&inside)) continue;
+      if (offset - begin >= size_of(&inside)) continue;
+      const Text before = text_;
+      const std::string member = tag == DW_TAG_member ? name_of(&child) : std::string();
+      if (!member.empty() && !quiet && !transparent) text_.add_member(member);
+      if (find_pointer(inside, offset - begin, quiet_inside(quiet, transparent, inside), found, depth + 1)) return true;
+      text_ = before;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+  }
+
+  // What a library's class contains of the program's has its names again.
+  static bool quiet_inside(bool quiet, bool transparent, Dwarf_Die inside) {
+    if (!is_class(dwarf_tag(&inside))) return quiet || transparent;
+    return (quiet || transparent) && name_of(&inside).empty();
+  }
+
+  // The containers of libstdc++, by the classes that have their pointers.
+  bool is_container(Dwarf_Die type, const std::string& name, std::uint64_t offset, Pointer* found) const {
+    Pointer pointer;
+    pointer.known = true;
+    if (begins_with(name, "_Vector_base<")) {
+      pointer.shape = Shape::kElements;
+      pointer.counted = true;
+      if (!parameter_of(&type, "_Tp", &pointer.type)) return false;
+    } else if (begins_with(name, "_Deque_base<")) {
+      if (!parameter_of(&type, "_Tp", &pointer.type)) return false;
+      // _M_map, _M_map_size, then two iterators of _M_cur, _M_first, _M_last, _M_node.
+      const std::uint64_t word = offset / kPointerBytes;
+      const bool table = word == 0 || (word >= 2 && (word - 2) % 4 == 3);
+      pointer.shape = table ? Shape::kTable : Shape::kElements;
+      pointer.behind = Shape::kElements;
+    } else if (begins_with(name, "_List_base<") || begins_with(name, "_Fwd_list_base<")) {
+      pointer.shape = Shape::kNodes;
+      pointer.header = begins_with(name, "_List_base<") ? 2 * kPointerBytes : kPointerBytes;
+      pointer.counted = offset == 0;
+      if (!parameter_of(&type, "_Tp", &pointer.type)) return false;
+    } else if (begins_with(name, "_Rb_tree<")) {
+      // _Rb_tree_node_base: colour, parent, left, right.
+      pointer.shape = Shape::kNodes;
+      pointer.header = 4 * kPointerBytes;
+      pointer.has_key = parameter_of(&type, "_Key", &pointer.key);
+      if (!parameter_of(&type, "_Val", &pointer.type)) return false;
+    } else if (begins_with(name, "_Hashtable<")) {
+      pointer.shape = offset == 0 ? Shape::kTable : Shape::kNodes;
+      pointer.header = kPointerBytes;
+      pointer.has_key = parameter_of(&type, "_Key", &pointer.key);
+      if (!parameter_of(&type, "_Value", &pointer.type)) return false;
+    } else {
+      return false;
+    }
+    *found = pointer;
+    return true;
+  }
+
+  bool is_polymorphic(Dwarf_Die type) const {
+    Dwarf_Die child;
+    if (dwarf_child(&type, &child) != 0) return false;
+    do {
+      const int tag = dwarf_tag(&child);
+      if (tag == DW_TAG_member && begins_with(name_of(&child), "_vptr")) return true;
+      Dwarf_Die base;
+      if (tag == DW_TAG_inheritance && type_of(&child, &base) && types_.complete(&base) && is_polymorphic(base))
+        return true;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+  }
+
+  // The key at `offset` of a node: a number, a character, a short string; "*" for others.
+  std::string key_text(const PointerStep& step, std::uint64_t offset, Dwarf_Die key) const {
+    if (offset % sizeof(std::uint64_t) != 0 || offset / sizeof(std::uint64_t) >= step.head.size()) return "*";
+    const std::size_t at = offset / sizeof(std::uint64_t);
+    if (dwarf_tag(&key) == DW_TAG_base_type || dwarf_tag(&key) == DW_TAG_enumeration_type)
+      return number_text(step.head[at], key);
+    Dwarf_Die type = key;
+    if (is_class(dwarf_tag(&type)) && begins_with(name_of(&type), "basic_string<char,")) return string_text(step, at);
+    return "*";
+  }
+
+  static std::string number_text(std::uint64_t word, Dwarf_Die type) {
+    const std::uint64_t encoding = constant_of(&type, DW_AT_encoding, DW_ATE_signed);
+    const std::uint64_t size = size_of(&type);
+    if (size == 0 || size > sizeof(word) || encoding == DW_ATE_float) return "*";
+    if (encoding == DW_ATE_boolean) return (word & 0xff) != 0 ? "true" : "false";
+    const unsigned unused = static_cast<unsigned>(8 * (sizeof(word) - size));
+    const bool is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char;
+    if (is_signed) return std::to_string(static_cast<std::int64_t>(word << unused) >> unused);
+    return std::to_string(word << unused >> unused);
+  }
+
+  // libstdc++: pointer, length, and a short text inside.
+  static std::string string_text(const PointerStep& step, std::size_t at) {
+    constexpr std::uint64_t kShort = 15;
+    if (at + 4 > step.head.size()) return "*";
+    const std::uint64_t inside = step.begin + (at + 2) * sizeof(std::uint64_t);
+    const std::uint64_t length = step.head[at + 1];
+    if (step.head[at] != inside || length > kShort) return "*";
+    const auto* text = reinterpret_cast<const char*>(&step.head[at + 2]);
+    return '"' + std::string(text, length) + '"';
+  }
+
+  const DataTypes& types_;
+  const PointerPath& path_;
+  Text& text_;
+  bool hopped_ = false;
+};
+
+}  // namespace
+
+PointerPathName name_of_path(const DataTypes& types, const PointerPath& path) {
+  PointerPathName name;
+  Text text;
+  if (!Namer(types, path, &text).name()) return name;
+  name.exact = std::move(text.exact);
+  name.general = std::move(text.general);
+  name.typed = true;
+  return name;
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,14 @@
+// Names ways through the heap by the types of the debug information: members, elements, keys, and what containers of
+// the C++ library and smart pointers lead to.
+#pragma once
+
+#include "report/symbols/data_types.h"
+#include "report/symbols/pointer_path.h"
+
+namespace culprit::report {
+
+// The name begins with what follows the variable: "->next->buffer", "[3]". Never fails: what cannot be named has
+// `typed` false.
+PointerPathName name_of_path(const DataTypes& types, const PointerPath& path);
+
+}  // namespace culprit::report

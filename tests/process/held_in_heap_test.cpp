@@ -1,0 +1,114 @@
+// Memory that a global variable leads to through the heap is held, and has the name of the way in the program's words.
+#include <algorithm>
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/support/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+Report report_on(const std::string& how, RunOptions options = {}) {
+  const Run run = run_preloaded("held_in_heap", {how}, std::move(options));
+  INFO(how << ", stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  return read_report(run.dump());
+}
+
+nlohmann::json held_of(const Group& group) {
+  for (const nlohmann::json& evidence : group.json.at("evidence")) {
+    if (evidence.at("type") == "held") return evidence;
+  }
+  return {};
+}
+
+// The lines of the text report that name a holder.
+std::vector<std::string> holders_of(const std::string& how) {
+  const Run run = run_preloaded("held_in_heap", {how});
+  REQUIRE(run.exit_code == 0);
+  const Finished report = run_culprit({"report", run.dump().string()});
+  std::vector<std::string> holders;
+  std::istringstream lines(report.out);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find("held by    ");
+    if (at != std::string::npos) holders.push_back(line.substr(at + 11));
+  }
+  return holders;
+}
+
+}  // namespace
+
+TEST_CASE("members, elements and keys on the way through the heap are named", "[held-in-heap]") {
+  const std::vector<std::pair<std::string, std::string>> ways = {
+      {"engine", "g_engine->buffer"},
+      {"next", "g_engine->next->buffer"},
+      {"vector", "g_vector[3]"},
+      {"buffers", "g_buffers[2].memory"},
+      {"engines", "g_engines[1]->buffer"},
+      {"unique", "g_unique->memory"},
+      {"shared", "g_shared->memory"},
+      {"map", "g_map[\"weights\"]"},
+      {"cache", "g_cache[-2]->buffer"},
+      {"hash", "g_hash[\"layer17\"]"},
+      {"owners", "g_owners[4096]->memory"},
+      {"set", "g_set[*]"},
+      {"list", "g_list[2]"},
+      {"forward", "g_forward[6].memory"},
+      {"deque", "g_deque[*]"},
+      {"array", "g_array[2]->memory"},
+      {"variant", "g_variant->memory"},
+      {"base", "g_base->memory"},
+      {"opaque", "g_opaque->engine->buffer"},
+      {"table", "g_table[99999]"},
+  };
+  for (const auto& [how, name] : ways) {
+    INFO(how);
+    CHECK(holders_of(how) == std::vector<std::string>{name + " in held_in_heap"});
+  }
+}
+
+TEST_CASE("the members of a function's static variable are named", "[held-in-heap]") {
+  const std::vector<std::string> holders = holders_of("static");
+  REQUIRE(holders.size() == 2);
+  for (const char* way : {"keeper()::instance.by_name[\"weights\"]", "keeper()::instance.buffers[1].memory"})
+    CHECK(std::count(holders.begin(), holders.end(), way + std::string(" in held_in_heap")) == 1);
+}
+
+TEST_CASE("the nodes of a list or a tree are one step", "[held-in-heap]") {
+  CHECK(holders_of("chain") ==
+        std::vector<std::string>{"g_engine->next->next->...(997 nodes)->buffer in held_in_heap"});
+  CHECK(holders_of("tree") == std::vector<std::string>{"g_tree->left->right->...(28 nodes)->memory in held_in_heap"});
+  CHECK(held_of(report_on("chain").leaks.at(0)).at("path") == "g_engine->...->buffer");
+}
+
+TEST_CASE("the elements of a container are one group", "[held-in-heap]") {
+  CHECK(holders_of("many") == std::vector<std::string>{"g_vector[*] in held_in_heap, 20 pointers"});
+  const Report report = report_on("many");
+  REQUIRE(report.leaks.size() == 1);
+  CHECK(report.leaks[0].cause == "held");
+  const nlohmann::json held = held_of(report.leaks[0]);
+  CHECK(held.at("symbol") == "g_vector");
+  CHECK(held.at("path") == "g_vector[*]");
+  CHECK(held.at("steps") == 1);
+  CHECK(held.at("count") == 20);
+}
+
+TEST_CASE("a way without types has the global and the number of chunks, and yields to an exception", "[held-in-heap]") {
+  const Report report = report_on("untyped");
+  CHECK(report.leaks.at(0).cause == "held");
+  CHECK(held_of(report.leaks.at(0)).at("path").is_null());
+  CHECK(holders_of("untyped") == std::vector<std::string>{"g_nothing in held_in_heap, through 1 chunk of the heap"});
+  CHECK(report_on("exception").leaks.at(0).cause == "exception");
+}
+
+TEST_CASE("freed chunks, hidden pointers and a search that is off hold no memory", "[held-in-heap]") {
+  for (const char* how : {"dangling", "hidden"}) {
+    INFO(how);
+    CHECK(report_on(how).leaks.at(0).cause == "never-freed");
+  }
+  RunOptions off;
+  off.environment["CULPRIT_SCAN"] = "off";
+  CHECK(report_on("engine", off).leaks.at(0).cause == "never-freed");
+}
+
+}  // namespace culprit::test

@@ -1,0 +1,216 @@
+// Leaves allocations of 11001 bytes that a global leads to through the heap, in the way that the argument names.
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <forward_list>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "tests/subjects/check.h"
+
+struct Buffer {
+  long id = 0;
+  void* memory = nullptr;
+};
+struct Engine {
+  char name[24] = "engine";
+  Engine* next = nullptr;
+  void* buffer = nullptr;
+};
+struct Named {
+  virtual ~Named() = default;
+  std::string name = "a name that is too long for the string itself";
+};
+struct Counted {
+  long count = 1;
+  void* memory = nullptr;
+};
+struct Both : Named, Counted {};
+struct Opaque;
+struct Keeper {
+  std::vector<Buffer> buffers;
+  std::map<std::string, void*> by_name;
+};
+struct Node {
+  Node* left = nullptr;
+  Node* right = nullptr;
+  void* memory = nullptr;
+};
+
+Engine* g_engine = nullptr;
+std::vector<void*> g_vector;
+std::vector<Buffer> g_buffers;
+std::vector<std::unique_ptr<Engine>> g_engines;
+std::unique_ptr<Buffer> g_unique;
+std::shared_ptr<Buffer> g_shared;
+std::map<std::string, void*> g_map;
+std::map<int, std::shared_ptr<Engine>> g_cache;
+std::unordered_map<std::string, void*> g_hash;
+std::unordered_map<long, std::unique_ptr<Buffer>> g_owners;
+std::set<void*> g_set;
+std::list<void*> g_list;
+std::forward_list<Buffer> g_forward;
+std::deque<void*> g_deque;
+std::array<std::optional<std::unique_ptr<Buffer>>, 4> g_array;
+std::variant<int, std::unique_ptr<Buffer>> g_variant;
+Counted* g_base = nullptr;
+Opaque* g_opaque = nullptr;
+void** g_table = nullptr;
+void* g_nothing = nullptr;
+Node* g_tree = nullptr;
+char* g_middle = nullptr;
+uintptr_t g_hidden = 0;
+
+SUBJECT_FUNCTION void* allocate_here() {
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, 11001));
+  return pointer;
+}
+
+Keeper& keeper() {
+  static Keeper instance;
+  return instance;
+}
+
+Engine* chain(int length) {
+  Engine* first = nullptr;
+  for (int i = 0; i < length; ++i) {
+    auto* engine = new Engine;
+    engine->next = first;
+    if (first == nullptr) engine->buffer = allocate_here();
+    first = engine;
+  }
+  return first;
+}
+
+SUBJECT_FUNCTION void leave_by_exception() {
+  void* pointer = allocate_here();
+  auto* copy = new void*[4];
+  copy[1] = pointer;
+  g_nothing = copy;
+  throw std::runtime_error("no more");
+}
+
+struct Opaque {
+  Engine* engine = nullptr;
+};
+
+int main(int, char** argv) {
+  const std::string how = argv[1];
+  // Before the first call of CUDA: what is constructed later is destroyed before the search.
+  keeper();
+  if (how == "engine") g_engine = chain(1);
+  if (how == "next") g_engine = chain(2);
+  if (how == "chain") g_engine = chain(1000);
+  if (how == "vector") {
+    for (int i = 0; i < 3; ++i) g_vector.push_back(nullptr);
+    g_vector.push_back(allocate_here());
+  }
+  if (how == "many") {
+    for (int i = 0; i < 20; ++i) g_vector.push_back(allocate_here());
+  }
+  if (how == "buffers") {
+    g_buffers.resize(5);
+    g_buffers[2].memory = allocate_here();
+  }
+  if (how == "engines") {
+    for (int i = 0; i < 2; ++i) g_engines.push_back(std::make_unique<Engine>());
+    g_engines[1]->buffer = allocate_here();
+  }
+  if (how == "unique") {
+    g_unique = std::make_unique<Buffer>();
+    g_unique->memory = allocate_here();
+  }
+  if (how == "shared") {
+    g_shared = std::make_shared<Buffer>();
+    g_shared->memory = allocate_here();
+  }
+  if (how == "map") {
+    for (const char* name : {"bias", "gains", "rest"}) g_map[name] = nullptr;
+    g_map["weights"] = allocate_here();
+  }
+  if (how == "cache") {
+    for (int i = -3; i < 3; ++i) g_cache[i] = std::make_shared<Engine>();
+    g_cache[-2]->buffer = allocate_here();
+  }
+  if (how == "hash") {
+    for (int i = 0; i < 20; ++i) g_hash["layer" + std::to_string(i)] = nullptr;
+    g_hash["layer17"] = allocate_here();
+  }
+  if (how == "owners") {
+    g_owners[4096] = std::make_unique<Buffer>();
+    g_owners[4096]->memory = allocate_here();
+  }
+  if (how == "set") g_set.insert(allocate_here());
+  if (how == "list") {
+    for (int i = 0; i < 9; ++i) g_list.push_back(i == 2 ? allocate_here() : nullptr);
+  }
+  if (how == "forward") {
+    for (int i = 0; i < 9; ++i) g_forward.push_front({i, i == 2 ? allocate_here() : nullptr});
+  }
+  if (how == "deque") {
+    for (int i = 0; i < 500; ++i) g_deque.push_back(i == 250 ? allocate_here() : nullptr);
+  }
+  if (how == "array") {
+    g_array[2] = std::make_unique<Buffer>();
+    (*g_array[2])->memory = allocate_here();
+  }
+  if (how == "variant") {
+    g_variant = std::make_unique<Buffer>();
+    std::get<1>(g_variant)->memory = allocate_here();
+  }
+  if (how == "static") {
+    keeper().by_name["weights"] = allocate_here();
+    keeper().buffers.resize(2);
+    keeper().buffers[1].memory = allocate_here();
+  }
+  if (how == "base") {
+    auto* both = new Both;
+    both->memory = allocate_here();
+    g_base = both;
+  }
+  if (how == "opaque") {
+    g_opaque = new Opaque;
+    g_opaque->engine = chain(1);
+  }
+  if (how == "table") {
+    g_table = new void*[100000]();
+    g_table[99999] = allocate_here();
+  }
+  if (how == "untyped") {
+    auto* engine = chain(1);
+    g_nothing = engine;
+  }
+  if (how == "tree") {
+    Node* at = g_tree = new Node;
+    for (int i = 0; i < 30; ++i) at = (i % 3 == 0 ? at->left : at->right) = new Node;
+    at->memory = allocate_here();
+  }
+  if (how == "dangling") {
+    // Of a size that the driver does not ask malloc() for.
+    g_table = new void*[123]();
+    g_table[45] = allocate_here();
+    delete[] g_table;
+  }
+  if (how == "hidden") {
+    auto* engine = chain(1);
+    g_hidden = reinterpret_cast<uintptr_t>(engine) ^ 0x5555;
+  }
+  if (how == "exception") {
+    try {
+      leave_by_exception();
+    } catch (const std::runtime_error&) {
+    }
+  }
+  return 0;
+}
