@@ -73,7 +73,7 @@ void describe_process(Process& process, const Variables& variables, bool called)
   if (called && driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS)
     header->driver_version = version;
 
-  std::uint32_t count = static_cast<std::uint32_t>(kApiCount);
+  std::uint32_t count = static_cast<std::uint32_t>(kNamedApiCount);
   format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);
   for (std::uint32_t i = 0; apis != 0 && i < count; ++i) {
     auto* record = process.dump.at<format::ApiRecord>(apis) + i;

@@ -5,6 +5,9 @@
 namespace culprit {
 
 const char* api_name(Api api) {
+  if (api == kNvtxRegions) return "nvtxMemRegionsRegister";
+  if (api == kNvtxHeap) return "nvtxMemHeapRegister";
+  if (api == kCulpritRegion) return "culprit_region_add";
   switch (api) {
 #define HOOK_ANY(symbol, ...) \
   case Api::symbol:           \

@@ -13,6 +13,12 @@ enum class Api : std::uint16_t {
 
 constexpr int kApiCount = static_cast<int>(Api::kCount);
 
+// Functions that announce memory and are no rows, because the driver has none of them. Their numbers follow the rows'.
+constexpr Api kNvtxRegions = static_cast<Api>(kApiCount);
+constexpr Api kNvtxHeap = static_cast<Api>(kApiCount + 1);
+constexpr Api kCulpritRegion = static_cast<Api>(kApiCount + 2);
+constexpr int kNamedApiCount = kApiCount + 3;
+
 // A column of HOOK_CUSTOM and HOOK_GROW rows.
 enum HookFlags : std::uint8_t {
   kPlain = 0,
@@ -41,7 +47,7 @@ constexpr bool records_own_failures(Api api) { return (kHookFlags[static_cast<in
 constexpr bool changes_live_memory(Api api) { return (kHookFlags[static_cast<int>(api)] & (kAllocate | kLive)) != 0; }
 constexpr bool changes_context(Api api) { return (kHookFlags[static_cast<int>(api)] & kSwitchContext) != 0; }
 
-// The ELF symbol of a row, e.g. "cuMemAlloc_v2".
+// The ELF symbol of a row, e.g. "cuMemAlloc_v2", or the name of a function that announces memory.
 const char* api_name(Api api);
 
 // gnu_hash_of() of the symbol, computed at compile time.

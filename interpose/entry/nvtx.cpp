@@ -10,15 +10,16 @@
 //
 // The functions of an extension have a table and a search of their own (InitializeInjectionNvtxExtension). The payload
 // extension matters because it can end a range that a core function pushed: NCCL pushes with nvtxDomainRangePushEx, and
-// ends a range that got a payload meanwhile with nvtxRangePopPayload.
+// ends a range that got a payload meanwhile with nvtxRangePopPayload. The memory extension: nvtx_memory.cpp.
 //
 // A module has one tool, and we never replace a profiler. Only pushed ranges are read; they belong to one thread.
 #include <cstdint>
 #include <cstring>
 
 #include "interpose/base/placement.h"
-#include "interpose/base/utf8.h"
 #include "interpose/control/marks.h"
+#include "interpose/entry/nvtx_extension.h"
+#include "interpose/entry/nvtx_text.h"
 #include "interpose/process/process.h"
 #include "interpose/system/own_memory.h"
 
@@ -46,20 +47,7 @@ enum Core2 : unsigned {
   kDomainCreateW = 13,
   kDomainDestroy = 14,
 };
-// nvtx3/nvtxDetail/nvtxExtTypes.h and nvtx3/nvToolsExtPayload.h, which NVTX keeps for all compatibility IDs 1.x.
-struct ExtensionSegment {
-  std::size_t id;
-  std::size_t slots;
-  std::intptr_t* functions;
-};
-struct ExtensionModule {
-  std::uint16_t nvtx_version;
-  std::uint16_t struct_size;
-  std::uint16_t module;
-  std::uint16_t compatibility;
-  std::size_t segment_count;
-  ExtensionSegment* segments;
-};
+// nvtx3/nvToolsExtPayload.h, which NVTX keeps for all compatibility IDs 1.x.
 constexpr std::uint16_t kPayloadModule = 2;
 enum Payload : unsigned { kRangePushPayload = 3, kRangePopPayload = 4 };
 struct EventAttributes {
@@ -113,20 +101,6 @@ class StringArena {
 StringArena strings;
 
 constexpr char kNoName[] = "(unnamed)";
-
-std::uint32_t bounded_length(const char* text) {
-  return static_cast<std::uint32_t>(length_up_to(text, OpenMarks::kNameBytes - 1));
-}
-
-// Characters outside ASCII become '?'.
-struct Narrow {
-  explicit Narrow(const wchar_t* wide) {
-    for (; wide[length] != L'\0' && length < OpenMarks::kNameBytes - 1; ++length)
-      text[length] = wide[length] < 0x80 ? static_cast<char>(wide[length]) : '?';
-  }
-  std::uint32_t length = 0;
-  char text[OpenMarks::kNameBytes];
-};
 
 int push_text(const char* text, const void* domain) {
   if (text == nullptr) text = kNoName;
@@ -208,11 +182,12 @@ int initialize(GetExportTable get_table) {
 
 // Returns 1 for extensions that are not read, too: after a 0 nvtxDomainIsEnabled() would say that no tool listens.
 int initialize_extension(ExtensionModule* module) {
-  if (module == nullptr || module->module != kPayloadModule || module->compatibility >> 8 != 1 ||
-      module->struct_size < sizeof(ExtensionModule) || module->segment_count == 0)
+  if (module == nullptr || module->compatibility >> 8 != 1 || module->struct_size < sizeof(ExtensionModule) ||
+      module->segment_count == 0 || module->segments[0].functions == nullptr)
     return 1;
   const ExtensionSegment& segment = module->segments[0];
-  if (segment.functions == nullptr || segment.slots <= kRangePopPayload) return 1;
+  if (module->module == kMemoryModule) fill_memory_functions(segment);
+  if (module->module != kPayloadModule || segment.slots <= kRangePopPayload) return 1;
   segment.functions[kRangePushPayload] = reinterpret_cast<std::intptr_t>(payload_push);
   segment.functions[kRangePopPayload] = reinterpret_cast<std::intptr_t>(payload_pop);
   return 1;

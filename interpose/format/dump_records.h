@@ -15,7 +15,8 @@ constexpr std::uint32_t kStateBits = 2;  // AllocationRecord::state = generation
 
 enum AllocationFlags : std::uint8_t {
   kFlagExitPhase = 1,       // made while exit handlers were running
-  kFlagNotPhysical = 2,     // graph memory that no launch has allocated, or that was freed since: counts 0 bytes
+  kFlagNotPhysical = 2,     // counts 0 bytes: graph memory that no launch has allocated, or that was freed since; a
+                            // region or heap, which is a part of other memory
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
   kFlagShared = 16,         // in a live record: a SharingRecord names it
@@ -29,7 +30,7 @@ struct AllocationRecord {
   std::uint32_t state;  // live
   Ref stack;            // where it was made; 0 = not recorded
   std::uint64_t handle;
-  std::uint64_t bytes;  // physical bytes (see report/manual/reading.md)
+  std::uint64_t bytes;  // physical bytes (see report/manual/reading.md); of a region (live) and a heap: its size
   union {
     std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, references of a user object; of an executable
                           // graph: bytes that it made the driver take (live), kContextGone when its context ended
@@ -37,6 +38,10 @@ struct AllocationRecord {
       Ref stack;            // live: of the launch that allocated it last; with kFlagNotPhysical: of its last free
       std::uint32_t times;  // live: launches that allocated it
     } launched;             // graph memory
+    struct {
+      Ref name;   // live: MarkRecord of kind kRegionName; 0 = none
+      Ref heap;   // of a region: the record of the heap that it was announced in; 0 = none, or the heap's is reused
+    } announced;  // regions and heaps
     struct {
       Ref stack;
       std::uint32_t thread;
@@ -273,9 +278,10 @@ static_assert(sizeof(TimeLineRecord) == 48 + 24 * kTimeLineBuckets);
 
 enum class MarkKind : std::uint32_t {
   kNone = 0,
-  kMark = 1,    // opened and closed by the program (culprit.h)
-  kRange = 2,   // an NVTX range in which something was allocated
-  kMoment = 3,  // a moment named by the program
+  kMark = 1,        // opened and closed by the program (culprit.h)
+  kRange = 2,       // an NVTX range in which something was allocated
+  kMoment = 3,      // a moment named by the program
+  kRegionName = 4,  // the name of an announced region or heap
 };
 
 // A name given by the program. Equal names (kind, name) share one record.

@@ -17,8 +17,9 @@ enum class KindSort : std::uint8_t {
   kDeviceMemory,  // GPU memory of this process
   kHostMemory,    // pinned or registered host memory
   kNoBytes,       // concerns memory and counts 0 bytes: address ranges, imports, pools
+  kInside,        // a part of other memory, whose bytes are counted there
   kObject,        // streams, events, code, ...
-  kNeverCounted,  // an object that belongs to the CUDA runtime
+  kNeverCounted,  // no leak: an object of the CUDA runtime, an announcement
 };
 
 enum class Lifetime : std::uint8_t {
@@ -81,7 +82,8 @@ constexpr std::uint64_t where(Predicate holds) {
 constexpr bool has(std::uint64_t set, Kind kind) { return (set >> (static_cast<unsigned>(kind) & 63) & 1) != 0; }
 
 constexpr std::uint64_t kMemory = where([](const KindRow& row) {
-  return row.sort == KindSort::kDeviceMemory || row.sort == KindSort::kHostMemory || row.sort == KindSort::kNoBytes;
+  return row.sort == KindSort::kDeviceMemory || row.sort == KindSort::kHostMemory || row.sort == KindSort::kNoBytes ||
+         row.sort == KindSort::kInside;
 });
 constexpr std::uint64_t kOnDevice =
     where([](const KindRow& row) { return row.sort == KindSort::kDeviceMemory || row.sort == KindSort::kNoBytes; });
@@ -123,7 +125,7 @@ inline constexpr Columns kColumns = make_columns();
 
 }  // namespace kinds
 
-// Memory, an address range, or something that stands for memory of others.
+// Memory, an address range, something that stands for memory of others, or a part of other memory.
 constexpr bool is_memory(Kind kind) { return kinds::has(kinds::kMemory, kind); }
 // Part of a device's "used" figure, or of its address space with 0 bytes.
 constexpr bool is_on_device(Kind kind) { return kinds::has(kinds::kOnDevice, kind); }

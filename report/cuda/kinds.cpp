@@ -17,6 +17,8 @@ constexpr KindClass class_of(KindSort sort) {
     case KindSort::kNoBytes:
     case KindSort::kObject:
       return KindClass::kObject;
+    case KindSort::kInside:
+      return KindClass::kInside;
     case KindSort::kNeverCounted:
       return KindClass::kNeverCounted;
   }

@@ -13,7 +13,8 @@ enum class KindClass {
   kDeviceMemory,  // GPU memory: a leak when it is never freed
   kHostMemory,    // pinned or registered host memory: a leak, counted apart from GPU memory
   kObject,        // streams, events, address ranges, imports: one line with totals, listed by --resources
-  kNeverCounted,  // the primary context, which belongs to the runtime
+  kInside,        // announced regions: a leak when it is never ended; its bytes are those of other memory
+  kNeverCounted,  // the primary context, which belongs to the runtime; announced heaps
 };
 
 // The name in reports and JSON, e.g. "stream-ordered"; "kind 77" for a kind unknown to this version.

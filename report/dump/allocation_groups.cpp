@@ -76,6 +76,19 @@ void add_thread(std::vector<std::uint32_t>* threads, std::uint32_t thread) {
   if (threads->size() < AllocationGroup::kMostThreads) threads->insert(at, thread);
 }
 
+// Adds the regions that a record stands for, or that lie in its memory.
+void add_regions(const RegionMap& regions, const AllocationRecord& record, Ref ref, AllocationGroup* group) {
+  if (record.kind == Kind::kRegion) {
+    group->region_bytes += record.bytes;
+    if (record.announced.name != 0) ++group->names[record.announced.name];
+    return;
+  }
+  if (const auto* heaps = regions.heaps_of(ref)) group->heaps.insert(group->heaps.end(), heaps->begin(), heaps->end());
+  if (const auto* names = regions.names_in(ref)) {
+    for (const Ref name : *names) ++group->names[name];
+  }
+}
+
 // The groups of one worker thread's share of the stacks.
 struct Part {
   std::vector<AllocationGroup> groups;
@@ -83,15 +96,18 @@ struct Part {
 };
 
 // Every worker walks all records, because reading them in file order is cheap; only adding them up is divided.
-Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t since_ns, unsigned part,
-                unsigned parts) {
+Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<Held>& held, std::uint64_t since_ns,
+                unsigned part, unsigned parts) {
   Part result;
   std::unordered_map<Key, std::size_t, KeyHash> index;
   EndedThreads threads(dump);
   auto next_held = held.begin();
-  dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
+  dump.for_each_allocation([&](AllocationRecord record, Ref ref) {
     if (record.time_ns < since_ns) return;
     if (parts > 1 && (record.stack * 0x9e3779b1U >> 16) % parts != part) return;
+    const OuterAllocation* outer = record.kind == Kind::kRegion ? regions.outer_of(ref) : nullptr;
+    if (record.kind == Kind::kRegion && outer == nullptr) return;
+    if (outer != nullptr) record.device = outer->record.device;
     while (next_held != held.end() && next_held->allocation < ref) ++next_held;
     const Variable* holder = nullptr;
     std::uint64_t holder_place = 0;
@@ -118,6 +134,7 @@ Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t s
       group.holder_place = holder_place;
       group.holder_path = holder_path;
       group.first_ns = record.time_ns;
+      if (outer != nullptr) group.outer = *outer;
       result.groups.push_back(std::move(group));
       result.first.push_back(ref);
     }
@@ -134,6 +151,7 @@ Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t s
       ++share.count;
       if (!group.not_physical) share.bytes += record.bytes;
     }
+    add_regions(regions, record, ref, &group);
     if (record.kind == Kind::kGraphMemory && key.not_physical && record.launched.times != 0) ++group.waiting;
     if (is_launched(record)) group.launches = std::max<std::uint64_t>(group.launches, record.launched.times);
     group.mappings += record.mappings;
@@ -166,13 +184,14 @@ std::vector<Held> read_held(const Dump& dump) {
 
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held,
                                                std::uint64_t since_ns) {
+  const RegionMap regions(dump);
   const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
-  if (count == 1) return group_part(dump, held, since_ns, 0, 1).groups;
+  if (count == 1) return group_part(dump, regions, held, since_ns, 0, 1).groups;
   std::vector<Part> parts(count);
   std::atomic<unsigned> next{0};
   run_on_threads(count, [&] {
     const unsigned part = next++;
-    parts[part] = group_part(dump, held, since_ns, part, count);
+    parts[part] = group_part(dump, regions, held, since_ns, part, count);
   });
   // Restores the order of first appearance.
   struct Place {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "report/dump/dump_reader.h"
+#include "report/dump/region_map.h"
 
 namespace culprit::report {
 
@@ -42,7 +43,7 @@ struct AllocationGroup {
   std::uint16_t api = 0;
   format::Ref evidence = 0;   // EvidenceRecord
   bool free_failed = false;   // a free of these was refused
-  bool not_physical = false;  // graph memory that no launch has allocated, or that was freed since
+  bool not_physical = false;  // graph memory that no launch has allocated, or that was freed since; regions
   format::Ref launch = 0;     // graph memory: stack of the launch that allocated it last
   const Variable* holder = nullptr;
   std::uint64_t holder_place = 0;            // of the first allocation
@@ -57,9 +58,13 @@ struct AllocationGroup {
   std::vector<std::uint64_t> handles;  // the first kListed
   std::uint64_t mappings = 0;          // VMM physical memory: sums over the group
   std::uint64_t handle_references = 0;
-  std::uint64_t waiting = 0;                 // graph memory that was freed and that a launch may allocate again
-  std::uint64_t launches = 0;                // graph memory: launches that allocated it, the most for one allocation
-  std::map<format::Ref, LabelShare> labels;  // keys are LabelRecords; allocations without a label are left out
+  std::uint64_t waiting = 0;                   // graph memory that was freed and that a launch may allocate again
+  std::uint64_t launches = 0;                  // graph memory: launches that allocated it, the most for one allocation
+  std::uint64_t region_bytes = 0;              // regions: their sizes
+  OuterAllocation outer;                       // regions: the allocation that the first one lies in
+  std::vector<HeapRecordUse> heaps;            // in the memory of the group
+  std::map<format::Ref, std::uint64_t> names;  // of regions, of the group or in its memory; keys are MarkRecords
+  std::map<format::Ref, LabelShare> labels;    // keys are LabelRecords; allocations without a label are left out
 
   static constexpr std::size_t kListed = 8;
   static constexpr std::size_t kMostThreads = 4096;  // more than any real program; a damaged dump may claim so many
@@ -67,7 +72,8 @@ struct AllocationGroup {
 };
 
 // One group for each stack, kind, device, API, evidence, launch and holding variable, in order of first appearance.
-// Allocations made before `since_ns` are left out.
+// Allocations made before `since_ns` are left out, and announced regions in no live allocation. A region has the device
+// of the allocation that it lies in.
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
                                                std::uint64_t since_ns = 0);
 

@@ -63,6 +63,7 @@ std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
   for (const AllocationGroup& group : tables.allocations) {
     stacks.push_back(group.stack);
     if (group.launch != 0) stacks.push_back(group.launch);
+    if (group.outer.ref != 0) stacks.push_back(group.outer.record.stack);
     add_evidence(group.evidence);
   }
   for (const ReleaseRecord& release : tables.releases) {

@@ -69,6 +69,9 @@ void merge(const Group& from, Group* into) {
     into->made += from.made;
     into->freed += from.freed;
   }
+  into->region_bytes += from.region_bytes;
+  merge_names(from.names, &into->names);
+  merge_heaps(from.heaps, &into->heaps);
   into->mappings += from.mappings;
   into->handle_references += from.handle_references;
   for (const ThreadInfo& thread : from.threads) {

@@ -11,6 +11,7 @@
 #include "report/judge/fingerprint.h"
 #include "report/judge/group_merge.h"
 #include "report/judge/pool_rules.h"
+#include "report/model/frame_text.h"
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
@@ -58,8 +59,12 @@ class Judge {
     group.handle_references = from.handle_references;
     for (std::uint32_t thread : from.threads) add_thread(thread, &group);
     group.marks = mark_shares(dump_, from.labels);
+    group.region_bytes = from.region_bytes;
+    group.names = name_shares(dump_, from);
+    group.heaps = heap_uses(dump_, from);
+    if (from.outer.ref != 0) group.outside = outside_of(from.outer.record);
     group.evidence = evidence_.of(from);
-    file(std::move(group), from.not_physical);
+    file(std::move(group), from.not_physical && from.kind != Kind::kRegion);
   }
 
   void add(const ReleaseRecord& from) {
@@ -157,6 +162,11 @@ class Judge {
     if (options_.default_suppressions) group.library = rules_.owning_library(*group.stack);
     if (group.library.empty() && kind_class(kind) != KindClass::kObject) group.pool = pools_.owning_pool(*group.stack);
     return group;
+  }
+
+  Outside outside_of(const AllocationRecord& outer) const {
+    const ResolvedStack& stack = stacks_.stack(outer.stack);
+    return {api_of(dump_, outer.api, stack), outer.bytes, stack.caller == nullptr ? "" : frame_text(*stack.caller)};
   }
 
   static void add_ended_threads(Group* group) {

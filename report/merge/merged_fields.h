@@ -136,6 +136,29 @@ void fields(Archive& archive, MarkShare* share) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, NameShare* share) {
+  archive("name", &share->name);
+  archive("count", &share->count);
+}
+
+template <typename Archive>
+void fields(Archive& archive, HeapUse* heap) {
+  archive("name", &heap->name);
+  archive("count", &heap->count);
+  archive("bytes", &heap->bytes);
+  archive("used_bytes", &heap->used_bytes);
+  archive("largest_hole", &heap->largest_hole);
+  archive("regions", &heap->regions);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Outside* outside) {
+  archive("api", &outside->api);
+  archive("bytes", &outside->bytes);
+  archive("place", &outside->place);
+}
+
+template <typename Archive>
 void fields(Archive& archive, ThreadSum* sum) {
   archive("name", &sum->name);
   archive("threads", &sum->threads);
@@ -155,6 +178,10 @@ void fields(Archive& archive, Group* group) {
   archive("ended_bytes", &group->ended_bytes);
   archive("made", &group->made);
   archive("freed", &group->freed);
+  archive("region_bytes", &group->region_bytes);
+  archive("outside", &group->outside);
+  archive("names", &group->names);
+  archive("heaps", &group->heaps);
   archive("mappings", &group->mappings);
   archive("handle_references", &group->handle_references);
   archive("pool", &group->pool);

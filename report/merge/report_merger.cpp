@@ -78,6 +78,9 @@ void merge(Group&& from, Group* into) {
   into->last_ns = std::max(into->last_ns, from.last_ns);
   into->made += from.made;
   into->freed += from.freed;
+  into->region_bytes += from.region_bytes;
+  merge_names(from.names, &into->names);
+  merge_heaps(from.heaps, &into->heaps);
   into->mappings += from.mappings;
   into->handle_references += from.handle_references;
   into->driver_api = std::min(into->driver_api, from.driver_api);

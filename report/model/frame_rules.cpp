@@ -57,6 +57,10 @@ bool in_module(const Frame& frame, std::string_view prefix) {
 
 bool is_own(const Frame& frame) { return in_module(frame, "libculprit.so"); }
 
+bool announces_region(const Frame& frame) {
+  return !frame.approximate && (frame.function == "nvtxMemRegionsRegister" || frame.function == "culprit_region_add");
+}
+
 bool is_libc(const Frame& frame) {
   return in_module(frame, "libc.so") || in_module(frame, "libc-2") || in_module(frame, "libpthread") ||
          in_module(frame, "ld-linux") || in_module(frame, "ld-2") || in_module(frame, "libc.musl");

@@ -12,6 +12,7 @@
 #include "report/base/compiled_once.h"
 #include "report/model/evidence.h"
 #include "report/model/marks.h"
+#include "report/model/regions.h"
 #include "report/model/thread_info.h"
 
 namespace culprit::report {
@@ -46,9 +47,14 @@ struct Group {
   std::vector<std::uint64_t> handles;  // the first few
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
-  std::uint64_t ended_bytes = 0;        // the part of `bytes` that was allocated by threads that have ended
-  std::uint64_t made = 0;               // calls with this stack over the whole run; 0: not known, or none was freed
-  std::uint64_t freed = 0;              // how many of those were freed again
+  std::uint64_t ended_bytes = 0;  // the part of `bytes` that was allocated by threads that have ended
+  std::uint64_t made = 0;         // calls with this stack over the whole run; 0: not known, or none was freed
+  std::uint64_t freed = 0;        // how many of those were freed again
+  // Announced regions: their sizes, which are no part of `bytes`, and the allocation that the first one lies in.
+  std::uint64_t region_bytes = 0;
+  Outside outside;
+  std::vector<NameShare> names;         // of regions: of this group, or in its memory
+  std::vector<HeapUse> heaps;           // in its memory
   std::uint64_t mappings = 0;           // VMM physical memory
   std::uint64_t handle_references = 0;  // VMM physical memory
   const Pool* pool = nullptr;           // the caching allocator that it is a segment of; nullptr: none

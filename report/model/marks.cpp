@@ -45,6 +45,7 @@ void drop_moments_of_marks(std::vector<MarkInfo>* marks) {
 std::vector<MarkInfo> read_marks(const Dump& dump) {
   std::vector<MarkInfo> marks;
   for (const MarkRecord& record : dump.marks()) {
+    if (record.kind == MarkKind::kRegionName) continue;
     MarkInfo mark;
     mark.name = dump.string(record.name);
     mark.kind = record.kind;
@@ -110,6 +111,7 @@ const char* mark_kind_name(MarkKind kind) {
       return "range";
     case MarkKind::kMoment:
       return "moment";
+    case MarkKind::kRegionName:
     case MarkKind::kNone:
       break;
   }

@@ -381,7 +381,7 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   }
 
   std::size_t begin = 0;
-  while (begin < all.size() && is_own(*all[begin])) ++begin;
+  while (begin < all.size() && (is_own(*all[begin]) || announces_region(*all[begin]))) ++begin;
 
   // The runtime's frames come next, all of one module: libcudart.so, or the module that it was linked into. They end at
   // the public function that the user called.

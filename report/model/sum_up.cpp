@@ -28,6 +28,7 @@ bool counts_as_leak(const Group& group, bool strict) { return strict || group.ca
 void sort_groups(std::vector<Group>* groups) {
   std::stable_sort(groups->begin(), groups->end(), [](const Group& left, const Group& right) {
     if (left.bytes != right.bytes) return left.bytes > right.bytes;
+    if (left.region_bytes != right.region_bytes) return left.region_bytes > right.region_bytes;
     if (left.count != right.count) return left.count > right.count;
     if (left.id != right.id) return left.id < right.id;
     return earlier_in_code(left, right);
@@ -63,6 +64,7 @@ void sum_up(bool strict, Report* report) {
     total.device = host ? std::nullopt : group.device;
     total.kind = group.kind;
     total.bytes += group.bytes;
+    total.region_bytes += group.region_bytes;
     total.count += group.count;
   }
   std::stable_sort(summary.caches.begin(), summary.caches.end(),

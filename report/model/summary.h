@@ -15,6 +15,7 @@ struct Total {
   std::optional<unsigned> device;
   format::Kind kind = format::Kind::kNone;
   std::uint64_t bytes = 0;
+  std::uint64_t region_bytes = 0;  // of announced regions: a part of the bytes of other kinds
   std::uint64_t count = 0;
 };
 

@@ -75,6 +75,24 @@ Json spread_json(const Group& group) {
   return one;
 }
 
+// Regions and heaps, where the program announced some.
+void add_regions(const Group& group, Json* one) {
+  if (group.kind == format::Kind::kRegion) {
+    (*one)["region_bytes"] = group.region_bytes;
+    (*one)["inside"] = {{"api", group.outside.api}, {"bytes", group.outside.bytes}, {"place", group.outside.place}};
+  }
+  for (const NameShare& share : group.names) (*one)["names"].push_back({{"name", share.name}, {"count", share.count}});
+  for (const HeapUse& heap : group.heaps) {
+    (*one)["heaps"].push_back({{"name", heap.name.empty() ? Json() : Json(heap.name)},
+                               {"count", heap.count},
+                               {"bytes", heap.bytes},
+                               {"used_bytes", heap.used_bytes},
+                               {"idle_bytes", heap.bytes - heap.used_bytes},
+                               {"largest_hole", heap.largest_hole},
+                               {"regions", heap.regions}});
+  }
+}
+
 }  // namespace
 
 Json group_json(const Group& group, bool may_be_freed, const StackToJson& stack_to_json) {
@@ -120,6 +138,7 @@ Json group_json(const Group& group, bool may_be_freed, const StackToJson& stack_
                               {"count", share.count}});
     }
   }
+  add_regions(group, &one);
   one["first_ns"] = group.first_ns;
   one["last_ns"] = group.last_ns;
   one["made"] = group.made != 0 ? group.made : group.count;

@@ -22,6 +22,7 @@ std::string device_text(const std::optional<unsigned>& device) {
 namespace {
 
 constexpr std::size_t kShownMarks = 3;
+constexpr std::size_t kShownHeaps = 4;
 
 // Host memory belongs to no GPU, even if a GPU's context was current when it was pinned.
 std::string device_text(Kind kind, const std::optional<unsigned>& device) {
@@ -80,9 +81,9 @@ void GroupText::print(const Group& group, std::size_t number) {
   if (group.comparison == Comparison::kGrown)
     cause += ", GROWN from " + format_bytes(group.baseline_bytes) + " in " + std::to_string(group.baseline_count) + "x";
   out_ << "\n"
-       << padded_to_width(std::to_string(number), 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count
-       << "x  " << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group) << "   "
-       << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
+       << padded_to_width(std::to_string(number), 3) << palette_.title(format_bytes(group.bytes + group.region_bytes))
+       << "  " << group.count << "x  " << printable(group.api) << "  " << kind_name(group.kind) << ", "
+       << device_text(group) << "   " << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
   if (foreign) {
     print_foreign_stack(*group.stack);
   } else {
@@ -98,6 +99,7 @@ void GroupText::print(const Group& group, std::size_t number) {
     fields_.field("VMM", plural(group.handle_references, "handle", "handles") + " not released, mapped at " +
                              plural(group.mappings, "place", "places"));
   }
+  print_regions(group);
   for (const std::string& line : exporters_of(report_, group)) fields_.field("shared", line);
   const std::string history = history_text(group);
   if (!history.empty()) fields_.field("history", history);
@@ -126,6 +128,20 @@ void GroupText::print_foreign_stack(const ResolvedStack& stack) {
   const auto middle = stack.frames.begin() + static_cast<std::ptrdiff_t>(outside);
   fields_.stack("called at", {middle, stack.frames.end()}, false);
   fields_.stack("allocated", {stack.frames.begin(), middle});
+}
+
+void GroupText::print_regions(const Group& group) {
+  if (!group.outside.api.empty()) {
+    fields_.field("inside", format_bytes(group.outside.bytes) + " of " + printable(group.outside.api) +
+                                (group.outside.place.empty() ? "" : " at " + printable(group.outside.place)) +
+                                ", which has the bytes");
+  }
+  const std::string names = names_text(group.names, group.count);
+  if (!names.empty()) fields_.field("named", names);
+  for (std::size_t i = 0; i < group.heaps.size() && i < kShownHeaps; ++i)
+    fields_.field(i == 0 ? "regions" : "", heap_text(group.heaps[i]));
+  if (group.heaps.size() > kShownHeaps)
+    fields_.field("", "and " + std::to_string(group.heaps.size() - kShownHeaps) + " more heaps");
 }
 
 void GroupText::print_marks(const Group& group) {

@@ -35,6 +35,7 @@ class GroupText {
  private:
   std::string cause_text(const Group& group) const;
   void print_foreign_stack(const ResolvedStack& stack);
+  void print_regions(const Group& group);
   void print_marks(const Group& group);
   void print_threads(const Group& group);
   void print_spread(const Group& group);

@@ -300,8 +300,9 @@ class TextReport {
       // In a merged report, memory on several GPUs is listed under "GPUs".
       const bool spread = !total.device && kind_class(total.kind) != KindClass::kHostMemory && !report_.job.empty();
       std::string& line = lines[{total.device, spread ? "GPUs" : device_text(total.device)}];
-      line += (line.empty() ? "" : " · ") + format_bytes(total.bytes) + " " + kind_name(total.kind) + " (" +
-              std::to_string(total.count) + "x)";
+      line += (line.empty() ? "" : " · ") + format_bytes(total.bytes + total.region_bytes) + " " +
+              kind_name(total.kind) + " (" + std::to_string(total.count) + "x)";
+      if (total.kind == Kind::kRegion) line += " inside";
     }
     for (const auto& [place, line] : lines) {
       out_ << "total   " << padded_to_width(place.second, 6) << "  " << line << "\n";

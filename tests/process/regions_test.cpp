@@ -1,0 +1,144 @@
+// Regions that a program announces inside an allocation: NVTX's memory extension.
+#include <map>
+
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
+
+namespace culprit::test {
+namespace {
+
+Run run_announcing(const std::string& what) {
+  RunOptions options;
+  options.environment["NVTX_INJECTION64_PATH"] = library_path().string();
+  return run_preloaded("regions", {what}, options);
+}
+
+// The report of subject regions, and its regions by their size. `known` is false where NVTX's headers have no memory
+// extension.
+struct Announced {
+  explicit Announced(const std::string& what) : run(run_announcing(what)) {
+    INFO(what << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    known = run.dumps.size() == 1;
+    if (!known) return;
+    report = read_report(run.dump());
+    for (const Group& group : report.leaks) {
+      if (group.kind != "region") continue;
+      const auto bytes = group.json.at("region_bytes").get<std::uint64_t>();
+      CHECK(regions.emplace(bytes, group).second);
+    }
+  }
+  const Group& pool() const {
+    REQUIRE(report.through("make_pool").size() == 1);
+    pools = report.through("make_pool");
+    return pools[0];
+  }
+  Run run;
+  bool known = false;
+  Report report;
+  std::map<std::uint64_t, Group> regions;
+  mutable std::vector<Group> pools;
+};
+
+}  // namespace
+
+TEST_CASE("a region that is never ended is a leak inside another one", "[regions]") {
+  const Announced announced("leak");
+  if (!announced.known) return;
+  CHECK(announced.report.leaked_bytes() == 1 << 20);  // the pool's alone
+  REQUIRE(announced.regions.size() == 2);
+  const Group& bias = announced.regions.at(3003);
+  CHECK(bias.bytes == 0);
+  CHECK(bias.count == 1);
+  CHECK(bias.api == "nvtxMemRegionsRegister");
+  CHECK(bias.stack.at(0).function == "(anonymous namespace)::carve");  // NVTX's header says nothing
+  CHECK(bias.has_frame("leak_regions"));
+  CHECK(bias.json.at("device") == 0);
+  CHECK(bias.json.at("threads").size() == 1);
+  CHECK(bias.json.at("names") == nlohmann::json::parse(R"([{"name": "bias", "count": 1}])"));
+  const nlohmann::json& inside = bias.json.at("inside");
+  CHECK(inside.at("api") == "cudaMalloc");
+  CHECK(inside.at("bytes") == 1 << 20);
+  CHECK(has(inside.at("place").get<std::string>(), "make_pool"));
+  CHECK(!announced.report.json.contains("marks"));  // a name of a region is no mark
+}
+
+TEST_CASE("the heap of regions is explained with its leak", "[regions]") {
+  const Announced announced("leak");
+  if (!announced.known) return;
+  const nlohmann::json& heaps = announced.pool().json.at("heaps");
+  REQUIRE(heaps.size() == 1);
+  CHECK(heaps[0].at("name") == "arena");
+  CHECK(heaps[0].at("bytes") == 1 << 20);
+  CHECK(heaps[0].at("used_bytes") == 1001 + 3003);
+  CHECK(heaps[0].at("idle_bytes") == (1 << 20) - 1001 - 3003);
+  CHECK(heaps[0].at("largest_hole") == (1 << 20) - 0x40000 - 3003);
+  CHECK(heaps[0].at("regions") == 2);
+  CHECK(announced.pool().json.at("names").size() == 2);
+  const std::string text = run_culprit({"report", announced.run.dump().string()}).out;
+  INFO(text);
+  CHECK(has(text, "   named      \"bias\"; \"weights\"\n"));
+  CHECK(has(text, "   regions    \"arena\": 3.91 KiB of 1.00 MiB in 2 regions, 1020 KiB idle, largest hole 765 KiB\n"));
+  CHECK(has(text, "2  2.93 KiB  1x  nvtxMemRegionsRegister  region, GPU 0   NEVER FREED"));
+  CHECK(has(text, "   inside     1.00 MiB of cudaMalloc at regions.cpp:"));
+  CHECK(has(text, "1.00 MiB device (1x) · 3.91 KiB region (2x) inside\n"));
+}
+
+TEST_CASE("regions that are ended, or whose memory is given back, are no leaks", "[regions]") {
+  const Announced ended("end");
+  if (!ended.known) return;
+  CHECK(ended.report.leaks.empty());
+  CHECK(ended.report.json.at("summary").at("allocations") == 3);
+  CHECK(ended.report.json.at("summary").at("frees") == 3);
+  CHECK(ended.report.json.at("summary").at("unknown_frees") == 0);
+  // The driver gives the address of the freed pool to the next one, which has no regions.
+  const Announced freed("free_around");
+  CHECK(freed.regions.empty());
+  CHECK(!freed.pool().json.contains("heaps"));
+}
+
+TEST_CASE("several regions in a call, by pointer and by handle, are announced and resized", "[regions]") {
+  const Announced announced("batches");
+  if (!announced.known) return;
+  REQUIRE(announced.regions.size() == 1);
+  const Group& group = announced.regions.begin()->second;
+  CHECK(group.count == 2);
+  CHECK(group.json.at("region_bytes") == 900 + 300);  // the handle of the second ended it, and the first grew
+  CHECK(announced.pool().json.at("heaps")[0].at("name").is_null());
+}
+
+TEST_CASE("a heap that is reset or ends takes its regions along, and no others", "[regions]") {
+  const Announced announced("heaps");
+  if (!announced.known) return;
+  REQUIRE(announced.regions.size() == 1);
+  CHECK(announced.regions.count(104) == 1);
+  CHECK(announced.pool().json.at("heaps").size() == 1);
+  CHECK(announced.pool().json.at("heaps")[0].at("name") == "first");
+}
+
+TEST_CASE("a region has the cause of an allocation", "[regions]") {
+  const Announced announced("throw");
+  if (!announced.known) return;
+  CHECK(announced.regions.at(1001).cause == "exception");
+  CHECK(announced.pool().cause == "never-freed");
+}
+
+TEST_CASE("arguments that NVTX would never read do no harm", "[regions]") {
+  const Announced announced("nonsense");
+  if (!announced.known) return;
+  CHECK(announced.regions.size() == 1);
+  CHECK(announced.regions.count(1002) == 1);
+}
+
+TEST_CASE("a program with regions runs the same without the library", "[regions]") {
+  RunOptions options;
+  options.preload = false;
+  for (const char* what : {"leak", "end", "free_around", "batches", "heaps", "throw", "nonsense"}) {
+    const Run run = run_preloaded("regions", {what}, options);
+    INFO(what << ": " << run.err);
+    CHECK(run.exit_code == 0);
+  }
+}
+
+}  // namespace culprit::test

@@ -1,0 +1,229 @@
+// Cuts buffers out of one allocation and announces them to NVTX (nvToolsExtMem.h). The argument names the calls: see
+// main().
+#include <cuda_runtime_api.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "interpose/include/culprit.h"
+#include "tests/subjects/check.h"
+#if __has_include(<nvtx3/nvToolsExtMem.h>)
+#include <nvtx3/nvToolsExtMem.h>
+#define HAS_NVTX_MEMORY 1
+#endif
+
+#if HAS_NVTX_MEMORY
+
+namespace {
+
+constexpr std::size_t kPool = 1 << 20;
+nvtxDomainHandle_t domain;
+
+SUBJECT_FUNCTION char* make_pool(std::size_t bytes = kPool) {
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, bytes));
+  return static_cast<char*>(pointer);
+}
+
+SUBJECT_FUNCTION nvtxMemHeapHandle_t make_heap(char* begin, std::size_t bytes, const char* name) {
+  nvtxMemVirtualRangeDesc_t range = {bytes, begin};
+  nvtxMemHeapDesc_t heap = {};
+  heap.extCompatID = NVTX_EXT_COMPATID_MEM;
+  heap.structSize = sizeof(heap);
+  heap.usage = NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR;
+  heap.type = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
+  heap.typeSpecificDescSize = sizeof(range);
+  heap.typeSpecificDesc = &range;
+  heap.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  heap.message.ascii = name;
+  return nvtxMemHeapRegister(domain, &heap);
+}
+
+nvtxMemRegionsRegisterBatch_t batch_of(nvtxMemHeapHandle_t heap, const nvtxMemVirtualRangeDesc_t* ranges,
+                                       std::size_t count, nvtxMemRegionHandle_t* handles = nullptr) {
+  nvtxMemRegionsRegisterBatch_t batch = {};
+  batch.extCompatID = NVTX_EXT_COMPATID_MEM;
+  batch.structSize = sizeof(batch);
+  batch.regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
+  batch.heap = heap;
+  batch.regionCount = count;
+  batch.regionDescElementSize = sizeof(*ranges);
+  batch.regionDescElements = ranges;
+  batch.regionHandleElementsOut = handles;
+  return batch;
+}
+
+SUBJECT_FUNCTION void carve(nvtxMemHeapHandle_t heap, char* begin, std::size_t bytes) {
+  const nvtxMemVirtualRangeDesc_t range = {bytes, begin};
+  const nvtxMemRegionsRegisterBatch_t batch = batch_of(heap, &range, 1);
+  nvtxMemRegionsRegister(domain, &batch);
+}
+
+void end_region(const nvtxMemRegionRef_t& region, std::uint32_t type) {
+  nvtxMemRegionsUnregisterBatch_t batch = {};
+  batch.extCompatID = NVTX_EXT_COMPATID_MEM;
+  batch.structSize = sizeof(batch);
+  batch.refType = type;
+  batch.refCount = 1;
+  batch.refElementSize = sizeof(region);
+  batch.refElements = &region;
+  nvtxMemRegionsUnregister(domain, &batch);
+}
+
+void end_region(char* begin) {
+  nvtxMemRegionRef_t region;
+  region.pointer = begin;
+  end_region(region, NVTX_MEM_REGION_REF_TYPE_POINTER);
+}
+
+void resize(char* begin, std::size_t bytes) {
+  const nvtxMemVirtualRangeDesc_t range = {bytes, begin};
+  nvtxMemRegionsResizeBatch_t batch = {};
+  batch.extCompatID = NVTX_EXT_COMPATID_MEM;
+  batch.structSize = sizeof(batch);
+  batch.regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
+  batch.regionDescCount = 1;
+  batch.regionDescElementSize = sizeof(range);
+  batch.regionDescElements = &range;
+  nvtxMemRegionsResize(domain, &batch);
+}
+
+void name(char* begin, const char* text) {
+  nvtxMemRegionNameDesc_t one = {};
+  one.regionRefType = NVTX_MEM_REGION_REF_TYPE_POINTER;
+  one.nameType = NVTX_MESSAGE_TYPE_ASCII;
+  one.region.pointer = begin;
+  one.name.ascii = text;
+  nvtxMemRegionsNameBatch_t batch = {};
+  batch.extCompatID = NVTX_EXT_COMPATID_MEM;
+  batch.structSize = sizeof(batch);
+  batch.regionCount = 1;
+  batch.regionElementSize = sizeof(one);
+  batch.regionElements = &one;
+  nvtxMemRegionsName(domain, &batch);
+}
+
+// Three regions in a heap, of which the second ends: a hole, and an end that is idle.
+void leak_regions() {
+  char* pool = make_pool();
+  const nvtxMemHeapHandle_t heap = make_heap(pool, kPool, "arena");
+  EXPECTED(true, culprit_version() == 0 || heap == reinterpret_cast<nvtxMemHeapHandle_t>(pool));
+  carve(heap, pool, 1001);
+  carve(heap, pool + 0x10000, 2002);
+  carve(heap, pool + 0x40000, 3003);
+  name(pool, "weights");
+  name(pool + 0x40000, "bias");
+  end_region(pool + 0x10000);
+}
+
+void end_all() {
+  char* pool = make_pool();
+  carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, pool, 1001);
+  carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, pool + 2048, 1002);
+  end_region(pool);
+  end_region(pool + 2048);
+  end_region(pool + 4096);  // was never announced
+  CHECKED(cudaFree(pool));
+}
+
+// The regions are never ended, but their memory is given back, or reused by a newer allocation.
+void free_around() {
+  char* pool = make_pool();
+  carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, pool + 512, 1001);
+  CHECKED(cudaFree(pool));
+  make_pool();
+}
+
+void use_batches() {
+  char* pool = make_pool();
+  nvtxMemVirtualRangeDesc_t ranges[3] = {{100, pool}, {200, pool + 1000}, {300, pool + 2000}};
+  nvtxMemRegionHandle_t handles[3] = {};
+  const nvtxMemRegionsRegisterBatch_t batch = batch_of(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, ranges, 3, handles);
+  nvtxMemRegionsRegister(domain, &batch);
+  if (culprit_version() == 0) return;
+  nvtxMemRegionRef_t region;
+  region.handle = handles[1];
+  end_region(region, NVTX_MEM_REGION_REF_TYPE_HANDLE);
+  resize(pool, 900);
+}
+
+// Each way in which a heap ends its regions; then one region of each other heap is left.
+void end_heaps() {
+  char* pool = make_pool();
+  const nvtxMemHeapHandle_t first = make_heap(pool, 0x1000, "first");
+  const nvtxMemHeapHandle_t second = make_heap(pool + 0x1000, 0x1000, "second");
+  carve(first, pool, 101);
+  carve(second, pool + 0x1000, 102);
+  carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, pool + 0x2000, 103);
+  nvtxMemHeapReset(domain, first);
+  nvtxMemHeapUnregister(domain, second);
+  nvtxMemHeapReset(domain, NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE);
+  carve(first, pool + 256, 104);
+}
+
+void throw_past_region(char* pool) {
+  try {
+    carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, pool, 1001);
+    throw std::runtime_error("no more");
+  } catch (const std::runtime_error&) {
+  }
+}
+
+void* last_readable_page() {
+  void* pages = mmap(nullptr, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECKED(pages == MAP_FAILED || munmap(static_cast<char*>(pages) + 4096, 4096) != 0);
+  return pages;
+}
+
+// Arguments that are wrong. One region is announced: the first element of the array at the page's end.
+void pass_nonsense() {
+  char* pool = make_pool();
+  nvtxMemRegionsRegister(domain, nullptr);
+  nvtxMemRegionsRegister(domain, reinterpret_cast<nvtxMemRegionsRegisterBatch_t*>(8));
+  nvtxMemHeapRegister(domain, nullptr);
+  nvtxMemRegionsUnregister(domain, reinterpret_cast<nvtxMemRegionsUnregisterBatch_t*>(~std::uintptr_t{0} - 8));
+  const nvtxMemVirtualRangeDesc_t range = {1001, pool};
+  nvtxMemRegionsRegisterBatch_t batch = batch_of(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, &range, 1);
+  batch.structSize = 8;
+  nvtxMemRegionsRegister(domain, &batch);
+  batch = batch_of(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, &range, 1);
+  batch.regionDescElementSize = 1;
+  nvtxMemRegionsRegister(domain, &batch);
+  batch = batch_of(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, reinterpret_cast<nvtxMemVirtualRangeDesc_t*>(16), 1);
+  nvtxMemRegionsRegister(domain, &batch);
+  // An array that claims to go on behind the last page that can be read.
+  char* page = static_cast<char*>(last_readable_page());
+  const nvtxMemVirtualRangeDesc_t last = {1002, pool};
+  std::memcpy(page + 4096 - sizeof(last), &last, sizeof(last));
+  batch = batch_of(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE,
+                   reinterpret_cast<nvtxMemVirtualRangeDesc_t*>(page + 4096 - sizeof(last)), ~std::size_t{0});
+  nvtxMemRegionsRegister(domain, &batch);
+  batch.regionDescElementSize = ~std::size_t{0};
+  nvtxMemRegionsRegister(domain, &batch);
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string what = argv[1];
+  domain = nvtxDomainCreateA("pools");
+  if (what == "leak") leak_regions();
+  if (what == "end") end_all();
+  if (what == "free_around") free_around();
+  if (what == "batches") use_batches();
+  if (what == "heaps") end_heaps();
+  if (what == "throw") throw_past_region(make_pool());
+  if (what == "nonsense") pass_nonsense();
+  printf("version %d\n", culprit_version());
+  return 0;
+}
+
+#else
+
+int main() { puts("built without NVTX's memory extension"); }
+
+#endif
