@@ -7,6 +7,8 @@
 #include "interpose/control/marks.h"
 #include "interpose/control/recording_switch.h"
 #include "interpose/control/snapshot.h"
+#include "interpose/entry/nvtx_text.h"
+#include "interpose/events/regions.h"
 #include "interpose/process/hook_entry.h"
 #include "interpose/process/known_threads.h"
 #include "interpose/process/process.h"
@@ -29,7 +31,7 @@ void inspect(Work work) {
 
 }  // namespace
 
-CULPRIT_EXPORT int culprit_api_version() { return 2; }
+CULPRIT_EXPORT int culprit_api_version() { return 3; }
 
 CULPRIT_EXPORT void culprit_api_start() { switch_recording(true); }
 
@@ -102,4 +104,20 @@ CULPRIT_EXPORT std::uint64_t culprit_api_not_recorded() {
 #define COUNTER_DROPPED(name, ...) events += __atomic_load_n(&header->name, __ATOMIC_RELAXED);
 #include "interpose/format/counters.def"
   return events;
+}
+
+CULPRIT_EXPORT void culprit_api_region_add(const void* address, std::size_t bytes, const char* name) {
+  CULPRIT_ANNOUNCEMENT
+  const RegionName given = name == nullptr ? RegionName() : RegionName{name, bounded_length(name)};
+  note_region_made(kCulpritRegion, {kWholeProcess, reinterpret_cast<std::uintptr_t>(address), bytes}, given);
+}
+
+CULPRIT_EXPORT void culprit_api_region_resize(const void* address, std::size_t bytes) {
+  CULPRIT_ANNOUNCEMENT
+  note_region_resized(reinterpret_cast<std::uintptr_t>(address), bytes);
+}
+
+CULPRIT_EXPORT void culprit_api_region_end(const void* address) {
+  CULPRIT_ANNOUNCEMENT
+  note_region_ended(kCulpritRegion, reinterpret_cast<std::uintptr_t>(address));
 }

@@ -10,7 +10,10 @@
  *     culprit_mark_pop();
  *     culprit_mark("warm-up done");      a moment: culprit report --since-mark "warm-up done"
  *
- * NVTX ranges need no call: culprit records the ranges that the program pushes.
+ *     culprit_region_add(p, 4096, "weights");   a part of one big allocation, as an allocation of its own:
+ *     culprit_region_end(p);                      a leak inside the big one when it is never ended
+ *
+ * NVTX ranges and the regions of NVTX's memory extension need no call: culprit records those of the program.
  */
 #ifndef CULPRIT_H
 #define CULPRIT_H
@@ -21,7 +24,7 @@
 #include <stdint.h>
 
 /* Grows when functions are added; existing functions do not change. culprit_version() is that of the loaded library. */
-#define CULPRIT_API_VERSION 2
+#define CULPRIT_API_VERSION 3
 
 /* A mark whose name begins with this prefix is a test: the junit report has a case for each. */
 #define CULPRIT_TEST_PREFIX "test: "
@@ -47,6 +50,9 @@ struct culprit_functions {
   uint64_t (*now)(void);
   uint64_t (*live_bytes)(uint64_t since, uint64_t* count);
   uint64_t (*not_recorded)(void);
+  void (*region_add)(const void* address, size_t bytes, const char* name);
+  void (*region_resize)(const void* address, size_t bytes);
+  void (*region_end)(const void* address);
 };
 
 /* Not for direct use. Threads that make the first call at the same time find the same functions. */
@@ -67,6 +73,11 @@ static inline const struct culprit_functions* culprit_find(void) {
       found.now = CULPRIT_CAST(uint64_t(*)(void), dlsym(RTLD_DEFAULT, "culprit_api_now"));
       found.live_bytes = CULPRIT_CAST(uint64_t(*)(uint64_t, uint64_t*), dlsym(RTLD_DEFAULT, "culprit_api_live_bytes"));
       found.not_recorded = CULPRIT_CAST(uint64_t(*)(void), dlsym(RTLD_DEFAULT, "culprit_api_not_recorded"));
+      found.region_add =
+          CULPRIT_CAST(void (*)(const void*, size_t, const char*), dlsym(RTLD_DEFAULT, "culprit_api_region_add"));
+      found.region_resize =
+          CULPRIT_CAST(void (*)(const void*, size_t), dlsym(RTLD_DEFAULT, "culprit_api_region_resize"));
+      found.region_end = CULPRIT_CAST(void (*)(const void*), dlsym(RTLD_DEFAULT, "culprit_api_region_end"));
       found.version = version();
     }
   }
@@ -121,6 +132,20 @@ static inline uint64_t culprit_live_bytes(void) {
 static inline uint64_t culprit_live_bytes_since(uint64_t since, uint64_t* count) {
   if (count != CULPRIT_NULL) *count = 0;
   return culprit_version() != 0 ? culprit_find()->live_bytes(since, count) : 0;
+}
+
+/* For programs that cut buffers out of one allocation. culprit_region_add() announces the buffer at `address`, under a
+ * name that may be null; names are copied, and cut to 111 bytes. It is recorded like an allocation, and its bytes stay
+ * with the allocation that it lies in. A second announcement of an address replaces the first. An address that was not
+ * announced is ignored. Before the first CUDA call nothing is recorded. */
+static inline void culprit_region_add(const void* address, size_t bytes, const char* name) {
+  if (culprit_version() != 0) culprit_find()->region_add(address, bytes, name);
+}
+static inline void culprit_region_resize(const void* address, size_t bytes) {
+  if (culprit_version() != 0) culprit_find()->region_resize(address, bytes);
+}
+static inline void culprit_region_end(const void* address) {
+  if (culprit_version() != 0) culprit_find()->region_end(address);
 }
 
 /* How many events could not be recorded so far (a full disk, ...); UINT64_MAX: no dump could be made. When the number

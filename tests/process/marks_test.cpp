@@ -39,7 +39,7 @@ TEST_CASE("allocations carry the innermost mark of their thread", "[marks]") {
   const Run run = run_preloaded("marked", {"marks"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
-  CHECK(run.out == "version 2\n");
+  CHECK(run.out == "version 3\n");
   const std::map<std::uint64_t, std::string> found = labels(read_report(run.dump()));
   CHECK(found.at(1001) == "before CUDA|");
   CHECK(found.at(1002) == "inner|");

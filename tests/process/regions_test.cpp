@@ -1,4 +1,4 @@
-// Regions that a program announces inside an allocation: NVTX's memory extension.
+// Regions that a program announces inside an allocation: NVTX's memory extension, culprit.h.
 #include <map>
 
 #include "tests/catch.h"
@@ -124,6 +124,17 @@ TEST_CASE("a region has the cause of an allocation", "[regions]") {
   CHECK(announced.pool().cause == "never-freed");
 }
 
+TEST_CASE("regions are announced by culprit.h", "[regions]") {
+  const Announced announced("header");
+  REQUIRE(announced.regions.size() == 2);
+  const Group& first = announced.regions.at(1111);  // resized
+  CHECK(first.api == "culprit_region_add");
+  CHECK(first.stack.at(0).function == "(anonymous namespace)::carve_by_header");
+  CHECK(first.json.at("names")[0].at("name") == "first");
+  CHECK(!announced.regions.at(2002).json.contains("names"));
+  CHECK(announced.report.leaked_bytes() == 1 << 20);
+}
+
 TEST_CASE("arguments that NVTX would never read do no harm", "[regions]") {
   const Announced announced("nonsense");
   if (!announced.known) return;
@@ -134,7 +145,7 @@ TEST_CASE("arguments that NVTX would never read do no harm", "[regions]") {
 TEST_CASE("a program with regions runs the same without the library", "[regions]") {
   RunOptions options;
   options.preload = false;
-  for (const char* what : {"leak", "end", "free_around", "batches", "heaps", "throw", "nonsense"}) {
+  for (const char* what : {"header", "leak", "end", "free_around", "batches", "heaps", "throw", "nonsense"}) {
     const Run run = run_preloaded("regions", {what}, options);
     INFO(what << ": " << run.err);
     CHECK(run.exit_code == 0);

@@ -16,6 +16,31 @@
 #define HAS_NVTX_MEMORY 1
 #endif
 
+namespace {
+
+// By culprit.h alone.
+SUBJECT_FUNCTION void carve_by_header(char* begin, std::size_t bytes, const char* name) {
+  culprit_region_add(begin, bytes, name);
+}
+
+void announce_by_header() {
+  static char before[64];
+  culprit_region_add(before, sizeof(before), "before CUDA");
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, 1 << 20));
+  char* pool = static_cast<char*>(pointer);
+  carve_by_header(pool, 1001, "first");
+  carve_by_header(pool + 4096, 2002, nullptr);
+  carve_by_header(pool + 8192, 3003, "third");
+  culprit_region_resize(pool, 1111);
+  culprit_region_end(pool + 8192);
+  culprit_region_end(pool + 8192);
+  culprit_region_end(nullptr);
+  culprit_region_add(nullptr, 1, nullptr);
+}
+
+}  // namespace
+
 #if HAS_NVTX_MEMORY
 
 namespace {
@@ -210,6 +235,7 @@ void pass_nonsense() {
 
 int main(int, char** argv) {
   const std::string what = argv[1];
+  if (what == "header") announce_by_header();
   domain = nvtxDomainCreateA("pools");
   if (what == "leak") leak_regions();
   if (what == "end") end_all();
@@ -224,6 +250,8 @@ int main(int, char** argv) {
 
 #else
 
-int main() { puts("built without NVTX's memory extension"); }
+int main(int, char** argv) {
+  if (std::string(argv[1]) == "header") announce_by_header();
+}
 
 #endif
