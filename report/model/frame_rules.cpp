@@ -55,7 +55,9 @@ bool in_module(const Frame& frame, std::string_view prefix) {
   return frame.module != nullptr && starts_with(frame.module->name, prefix);
 }
 
-bool is_own(const Frame& frame) { return in_module(frame, "libculprit.so"); }
+bool is_own(const Frame& frame) {
+  return in_module(frame, "libculprit.so") || in_module(frame, "libculprit_kokkos.so");
+}
 
 bool announces_region(const Frame& frame) {
   return !frame.approximate && (frame.function == "nvtxMemRegionsRegister" || frame.function == "culprit_region_add");

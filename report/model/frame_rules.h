@@ -9,7 +9,7 @@ namespace culprit::report {
 
 // Whether the name of the frame's module begins with `prefix`.
 bool in_module(const Frame& frame, std::string_view prefix);
-bool is_own(const Frame& frame);  // libculprit.so
+bool is_own(const Frame& frame);  // libculprit.so, libculprit_kokkos.so
 // A function of NVTX's or culprit's header, compiled into the program, by which it announces a region.
 bool announces_region(const Frame& frame);
 bool is_libc(const Frame& frame);

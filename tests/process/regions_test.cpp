@@ -1,4 +1,4 @@
-// Regions that a program announces inside an allocation: NVTX's memory extension, culprit.h.
+// Regions that a program announces inside an allocation: NVTX's memory extension, culprit.h, Kokkos.
 #include <map>
 
 #include "tests/catch.h"
@@ -133,6 +133,26 @@ TEST_CASE("regions are announced by culprit.h", "[regions]") {
   CHECK(first.json.at("names")[0].at("name") == "first");
   CHECK(!announced.regions.at(2002).json.contains("names"));
   CHECK(announced.report.leaked_bytes() == 1 << 20);
+}
+
+TEST_CASE("a View of Kokkos is a region with the View's label", "[regions]") {
+  RunOptions options;
+  options.environment["KOKKOS_TOOLS_LIBS"] = (library_path().parent_path() / "libculprit_kokkos.so").string();
+  const Run run = run_preloaded("kokkos_views", {}, options);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_bytes() == 1128);
+  const std::vector<Group> views = report.through("make_view");
+  REQUIRE(views.size() == 2);
+  CHECK(views[0].api == "cudaMalloc");
+  CHECK(views[0].json.at("names")[0].at("name") == "View a");
+  CHECK(views[1].kind == "region");
+  CHECK(views[1].stack.at(0).function == "allocate_data");  // libculprit_kokkos.so says nothing
+  CHECK(views[1].json.at("region_bytes") == 1000);
+  CHECK(views[1].json.at("names") == nlohmann::json::parse(R"([{"name": "View a", "count": 1}])"));
+  options.preload = false;
+  CHECK(run_preloaded("kokkos_views", {}, options).exit_code == 0);
 }
 
 TEST_CASE("arguments that NVTX would never read do no harm", "[regions]") {
