@@ -2,6 +2,8 @@
  *
  *     KOKKOS_TOOLS_LIBS=/usr/lib/libculprit_kokkos.so culprit run -- ./app
  *
+ * Older versions of Kokkos read KOKKOS_PROFILE_LIBRARY instead.
+ *
  * Kokkos calls these functions after it allocated memory, and before it frees it. Their names and parameters are
  * Kokkos's interface for tools (Kokkos_Profiling_C_Interface.h), declared here so that nothing of Kokkos is needed to
  * build. A library of its own and no part of libculprit.so, because Kokkos opens it by its name and would otherwise
