@@ -91,7 +91,8 @@ struct NameBatch {
 };
 static_assert(sizeof(NameBatch) == 32);
 
-// Copies from memory of the program. Asks the kernel once for each page that a call reads.
+// Copies from memory of the program. Asks the kernel once for each page that a call reads, except for the page of our
+// own frame: most programs have the structures in the frame of the caller.
 class Reader {
  public:
   template <typename T>
@@ -104,7 +105,7 @@ class Reader {
     const std::uintptr_t last = address + bytes - 1;
     if (address == 0 || last < address) return false;
     for (std::uintptr_t page = address / kPage; page <= last / kPage; ++page) {
-      if (page == known_) continue;
+      if (page == known_ || page == own_) continue;
       // A word lies in one page when its address is a multiple of its size.
       if (!is_readable_word(page * kPage)) return false;
       known_ = page;
@@ -115,6 +116,7 @@ class Reader {
  private:
   static constexpr std::uintptr_t kPage = 4096;
   std::uintptr_t known_ = ~std::uintptr_t{0};
+  const std::uintptr_t own_ = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) / kPage;
 };
 
 // A structure that begins with its version and size.
