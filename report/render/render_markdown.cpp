@@ -67,7 +67,7 @@ void print_evidence(const Group& group, std::ostream& out) {
 }
 
 void print_details(const Report& report, const Group& group, const RenderOptions& options, std::ostream& out) {
-  out << "\n<details><summary>" << format_bytes(group.bytes) << " " << preformatted(where(group))
+  out << "\n<details><summary>" << format_bytes(group.bytes + group.region_bytes) << " " << preformatted(where(group))
       << "</summary>\n\n<pre>\n";
   const FoldedStack stack = folded(group.stack->frames, options.full_stacks);
   for (const std::vector<const Frame*>* frames : {&stack.python, &stack.native}) {
@@ -144,9 +144,9 @@ void print_row(const Group& group, std::ostream& out) {
   std::string cause = cause_name(group.cause);
   if (group.comparison == Comparison::kNew || group.comparison == Comparison::kGrown)
     cause += std::string(", **") + comparison_name(group.comparison) + "**";
-  out << "| " << format_bytes(group.bytes) << " | " << group.count << " | " << markdown_escaped(where(group)) << " | "
-      << markdown_escaped(group.api) << " | " << kind_name(group.kind) << ", " << device_text(group) << " | " << cause
-      << " | " << group.id << " |\n";
+  out << "| " << format_bytes(group.bytes + group.region_bytes) << " | " << group.count << " | "
+      << markdown_escaped(where(group)) << " | " << markdown_escaped(group.api) << " | " << kind_name(group.kind)
+      << ", " << device_text(group) << " | " << cause << " | " << group.id << " |\n";
 }
 
 void print_error(const ErrorGroup& error, std::ostream& out) {

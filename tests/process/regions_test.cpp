@@ -135,6 +135,14 @@ TEST_CASE("regions are announced by culprit.h", "[regions]") {
   CHECK(announced.report.leaked_bytes() == 1 << 20);
 }
 
+TEST_CASE("a region that a global points to is held, and others in its allocation are not", "[regions]") {
+  const Announced announced("held");
+  CHECK(announced.regions.at(1001).cause == "held");
+  CHECK(announced.regions.at(2002).cause == "never-freed");
+  const std::string markdown = run_culprit({"report", "--format", "markdown", announced.run.dump().string()}).out;
+  CHECK(has(markdown, "| 1.96 KiB | 1 | regions.cpp:"));
+}
+
 TEST_CASE("a View of Kokkos is a region with the View's label", "[regions]") {
   RunOptions options;
   options.environment["KOKKOS_TOOLS_LIBS"] = (library_path().parent_path() / "libculprit_kokkos.so").string();

@@ -39,6 +39,16 @@ void announce_by_header() {
   culprit_region_add(nullptr, 1, nullptr);
 }
 
+char* kept;
+
+void keep_one() {
+  void* pool = nullptr;
+  CHECKED(cudaMalloc(&pool, 1 << 20));
+  kept = static_cast<char*>(pool) + 4096;
+  carve_by_header(kept, 1001, "kept");
+  carve_by_header(kept + 4096, 2002, "lost");
+}
+
 }  // namespace
 
 #if HAS_NVTX_MEMORY
@@ -236,6 +246,7 @@ void pass_nonsense() {
 int main(int, char** argv) {
   const std::string what = argv[1];
   if (what == "header") announce_by_header();
+  if (what == "held") keep_one();
   domain = nvtxDomainCreateA("pools");
   if (what == "leak") leak_regions();
   if (what == "end") end_all();
@@ -252,6 +263,7 @@ int main(int, char** argv) {
 
 int main(int, char** argv) {
   if (std::string(argv[1]) == "header") announce_by_header();
+  if (std::string(argv[1]) == "held") keep_one();
 }
 
 #endif
