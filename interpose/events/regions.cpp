@@ -44,21 +44,33 @@ Ref heap_at(std::uint64_t address) {
              : process->tables.live.find(space_of(Kind::kHeap), address, format::kNoDevice, process->dump);
 }
 
+// Whether a heap was announced there, and not only a name.
+bool has_heap(std::uint64_t address) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return false;
+  const Ref heap = process->tables.live.find(space_of(Kind::kHeap), address, format::kNoDevice, process->dump);
+  return heap != 0 && process->dump.at<AllocationRecord>(heap)->bytes != 0;
+}
+
 void note_announced(Api api, Kind kind, std::uint64_t address, std::uint64_t bytes, std::uint64_t extra) {
   note_any_made({api, kind, address, bytes, extra, {Where::By::kDevice, -1, nullptr}, format::kFlagNotPhysical},
                 space_of(kind));
 }
 
-// Calls change(record) for a live region, which no other thread can end meanwhile.
+// Calls change(record) for a live region, which no other thread can end meanwhile. Returns false if there is none.
 template <typename Change>
-void change_region(std::uint64_t address, Change change) {
+bool change_region(std::uint64_t address, Change change) {
+  bool found = false;
   record_on_own_stack([&](Process& process) {
     const Ref ref = process.tables.live.take(
         space_of(Kind::kRegion), address, [] { return format::kNoDevice; }, process.dump, own_records());
     if (ref == 0) return;
+    found = true;
     change(process, process.dump.at<AllocationRecord>(ref));
     process.tables.live.put_back(ref, process.dump);
   });
+  return found;
 }
 
 // `heap` 0: regions that are in no heap.
@@ -100,10 +112,12 @@ void note_region_resized(std::uint64_t address, std::uint64_t bytes) {
 
 void note_region_named(std::uint64_t address, const RegionName& name) {
   if (is_off() || address == 0 || name.length == 0) return;
-  change_region(address, [&](Process& process, AllocationRecord* record) {
+  const bool found = change_region(address, [&](Process& process, AllocationRecord* record) {
     const Ref ref = record_of_name(process, name);
     if (ref != 0) __atomic_store_n(&record->announced.name, ref, __ATOMIC_RELAXED);
   });
+  // The allocation at this address, which nothing announced: a heap of no bytes has its name.
+  if (!found && !has_heap(address)) note_heap_made(kNvtxHeap, address, 0, name);
 }
 
 void note_heap_reset(std::uint64_t address) {

@@ -45,6 +45,7 @@ void note_heap_made(Api api, std::uint64_t address, std::uint64_t bytes, const R
 // A region that is not known is ignored: it may have been announced before the first CUDA call.
 void note_region_ended(Api api, std::uint64_t address);
 void note_region_resized(std::uint64_t address, std::uint64_t bytes);
+// Where no region begins, the name is that of the allocation around the address.
 void note_region_named(std::uint64_t address, const RegionName& name);
 
 // Ends all regions of a heap. Walks over all live records.

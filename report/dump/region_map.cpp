@@ -128,7 +128,12 @@ RegionMap::RegionMap(const Dump& dump) {
   std::map<std::pair<std::size_t, Ref>, std::vector<Range>> spaces;
   for (const auto& [ref, heap] : heaps) {
     const std::size_t outer = allocations.find(heap);
-    if (outer != allocations.size()) spaces[{outer, ref}];
+    if (outer == allocations.size()) continue;
+    if (heap.range.begin != heap.range.end) {
+      spaces[{outer, ref}];
+    } else {
+      names_[allocations[outer].allocation.ref].push_back(heap.name);  // of the allocation itself
+    }
   }
   std::unordered_map<std::size_t, std::size_t> known;
   for (const Announced& region : regions) {

@@ -1,4 +1,5 @@
 // Regions that a program announces inside an allocation: NVTX's memory extension, culprit.h, Kokkos.
+#include <algorithm>
 #include <map>
 
 #include "tests/catch.h"
@@ -62,6 +63,21 @@ TEST_CASE("a region that is never ended is a leak inside another one", "[regions
   CHECK(inside.at("bytes") == 1 << 20);
   CHECK(has(inside.at("place").get<std::string>(), "make_pool"));
   CHECK(!announced.report.json.contains("marks"));  // a name of a region is no mark
+}
+
+TEST_CASE("an allocation that nothing announced has the name that the program gave it", "[regions]") {
+  const Announced announced("named");
+  if (!announced.known) return;
+  CHECK(announced.regions.empty());
+  REQUIRE(announced.report.leaked_count() == 3);
+  std::vector<std::string> names;
+  for (const Group& group : announced.report.leaks) {
+    CHECK(group.json.value("heaps", nlohmann::json::array()).empty());
+    for (const nlohmann::json& one : group.json.value("names", nlohmann::json::array()))
+      names.push_back(one.at("name"));
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"first name", "weights"});
 }
 
 TEST_CASE("the heap of regions is explained with its leak", "[regions]") {

@@ -155,6 +155,18 @@ void leak_regions() {
   end_region(pool + 0x10000);
 }
 
+// The names of an allocation and of another one, which is freed before its memory is allocated again.
+void name_allocations() {
+  name(make_pool(), "first name");
+  char* pool = make_pool();
+  name(pool, "freed");
+  CHECKED(cudaFree(pool));
+  pool = make_pool();
+  char* named = make_pool();
+  name(named, "old name");
+  name(named, "weights");
+}
+
 void end_all() {
   char* pool = make_pool();
   carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, pool, 1001);
@@ -249,6 +261,7 @@ int main(int, char** argv) {
   if (what == "held") keep_one();
   domain = nvtxDomainCreateA("pools");
   if (what == "leak") leak_regions();
+  if (what == "named") name_allocations();
   if (what == "end") end_all();
   if (what == "free_around") free_around();
   if (what == "batches") use_batches();
