@@ -26,9 +26,9 @@ constexpr unsigned kMostSteps = 24;
 // so that `engine->next->buffer` has its name, and the others one step together.
 constexpr unsigned kNodesApart = 3;
 
-class Search {
+class HeapSearcher {
  public:
-  Search(Process& process, HandleSet& handles, const HeapRoots& roots, std::uint64_t deadline_ns)
+  HeapSearcher(Process& process, HandleSet& handles, const HeapRoots& roots, std::uint64_t deadline_ns)
       : process_(process), handles_(handles), roots_(roots), deadline_ns_(deadline_ns) {}
 
   HeapSearch run(std::uint64_t* bytes) {
@@ -47,7 +47,7 @@ class Search {
   }
 
  private:
-  // What the handles of the driver's own objects point to.
+  // The handles of the driver's own objects, whose memory is not entered.
   bool collect_objects() {
     std::uint64_t count = 0;
     for_each_object([&](std::uint64_t) { ++count; });
@@ -84,7 +84,7 @@ class Search {
     if (now < end) deadline_ns_ = now + (end - now) / 4;
     read_roots(roots_.driver, roots_.driver_count);
     read_queue();
-    // What was not marked may be the driver's, too.
+    // A chunk without a mark may be the driver's, too.
     all_uncertain_ = stopped_;
     stopped_ = clock_ns(CLOCK_MONOTONIC) > end;
     deadline_ns_ = end;
@@ -111,7 +111,7 @@ class Search {
     const ReadResult result = read_written_memory(
         ranges, count, deadline_ns_,
         [](void* search, const std::uint64_t* words, std::uint64_t word_count, std::uint64_t address) {
-          return static_cast<Search*>(search)->read_root(words, word_count, address);
+          return static_cast<HeapSearcher*>(search)->read_root(words, word_count, address);
         },
         this);
     if (result.end != ReadEnd::kDone) stopped_ = true;
@@ -293,11 +293,11 @@ class Search {
 HeapSearch search_heap(Process& process, HandleSet& handles, const HeapRoots& roots, std::uint64_t deadline_ns,
                        std::uint64_t* bytes) {
   int error = 0;
-  void* memory = map_private(sizeof(Search), &error);
+  void* memory = map_private(sizeof(HeapSearcher), &error);
   if (memory == nullptr) return HeapSearch::kStopped;
-  auto* search = new (memory) Search(process, handles, roots, deadline_ns);
+  auto* search = new (memory) HeapSearcher(process, handles, roots, deadline_ns);
   const HeapSearch end = search->run(bytes);
-  unmap_private(memory, sizeof(Search));
+  unmap_private(memory, sizeof(HeapSearcher));
   return end;
 }
 

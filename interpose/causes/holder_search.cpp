@@ -2,8 +2,8 @@
 // data (.data, .bss) holds no such copies: a handle there is the value of a global or static variable, or of a member
 // of one. Only whole handles are searched for, not pointers into the middle.
 //
-// What is still missing then is searched for in the heap: see heap_search.h. Not searched: thread-local variables,
-// stacks.
+// Handles that are still missing are then searched for in the heap: see heap_search.h. Not searched: thread-local
+// variables, stacks.
 #include "interpose/causes/holder_search.h"
 
 #include <cstring>

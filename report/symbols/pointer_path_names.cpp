@@ -51,7 +51,7 @@ struct Text {
   }
 };
 
-// What a pointer leads to.
+// The memory that a pointer leads to.
 enum class Shape {
   kObject,    // an object, or the first of several
   kElements,  // the elements of a container in one chunk
@@ -275,7 +275,7 @@ class Namer {
     return false;
   }
 
-  // What a library's class contains of the program's has its names again.
+  // A class of the program inside a library's class has its names again.
   static bool quiet_inside(bool quiet, bool transparent, Dwarf_Die inside) {
     if (!is_class(dwarf_tag(&inside))) return quiet || transparent;
     return (quiet || transparent) && name_of(&inside).empty();
