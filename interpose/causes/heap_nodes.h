@@ -18,6 +18,7 @@ struct HeapNode {
   std::uint64_t begin;
   std::uint64_t bytes;
   std::uint64_t at;      // of the pointer: an address in a module's data, or an offset in the chunk `parent`
+  std::uint64_t behind;  // the word behind that pointer
   std::uint32_t parent;  // HeapNodes::kRoot: a module's data
   std::uint32_t inner;   // where that pointer points, from the begin on
   std::uint32_t times;   // chunks of this size in a row that `at` leads through, this one included

@@ -118,7 +118,8 @@ class HeapSearcher {
   }
 
   bool read_root(const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
-    for (std::uint64_t i = 0; i < count; ++i) enter(words[i], HeapNodes::kRoot, address + i * sizeof(words[0]));
+    for (std::uint64_t i = 0; i < count; ++i)
+      enter(words[i], {HeapNodes::kRoot, address + i * sizeof(words[0]), i + 1 < count ? words[i + 1] : 0});
     return going_on();
   }
 
@@ -159,11 +160,21 @@ class HeapSearcher {
         write(number, allocation, state, offset / sizeof(std::uint64_t) + index);
       });
     }
-    for (std::uint64_t i = 0; i < count; ++i) enter(block_[i], number, offset + i * sizeof(std::uint64_t));
+    // The word behind the block: perhaps on the next page.
+    std::uint64_t behind = 0;
+    chunks_.pages().word(nodes_[number].begin + offset + count * sizeof(std::uint64_t), &behind);
+    for (std::uint64_t i = 0; i < count; ++i)
+      enter(block_[i], {number, offset + i * sizeof(std::uint64_t), i + 1 < count ? block_[i + 1] : behind});
   }
 
-  // `at`: the address of the pointer in a module's data, or its offset in the chunk `parent`.
-  void enter(std::uint64_t pointer, std::uint32_t parent, std::uint64_t at) {
+  // Where a pointer was found; see HeapNode.
+  struct From {
+    std::uint32_t parent;
+    std::uint64_t at;
+    std::uint64_t behind;
+  };
+
+  void enter(std::uint64_t pointer, const From& from) {
     HeapChunk chunk;
     if (pointer % sizeof(std::uint64_t) != 0 || pointer < HandleSet::kLeastHandle) return;
     if (!chunks_.find(pointer, &chunk) || objects_.has(pointer) || objects_.has(chunk.begin)) return;
@@ -183,13 +194,14 @@ class HeapSearcher {
       nodes_.enqueue(number);
       return;
     }
-    node.parent = parent;
-    node.at = at;
+    node.parent = from.parent;
+    node.at = from.at;
+    node.behind = from.behind;
     node.times = 1;
     node.depth = 1;
     node.run = 1;
     if (all_uncertain_ || !added) node.flags = kNodeUncertain;
-    if (parent != HeapNodes::kRoot) follow(nodes_[parent], &node);
+    if (from.parent != HeapNodes::kRoot) follow(nodes_[from.parent], &node);
     if (node.depth > kMostSteps) return;
     if (added) {
       nodes_.enqueue(number);
@@ -210,6 +222,7 @@ class HeapSearcher {
     }
     node->parent = parent.parent;
     node->at = parent.at;
+    node->behind = parent.behind;
     node->times = parent.times + 1;
     node->depth = parent.depth;
   }
@@ -249,6 +262,7 @@ class HeapSearcher {
     auto* record = process_.dump.at<HeapStepRecord>(ref);
     record->parent = parent;
     record->at = node->parent == HeapNodes::kRoot ? place_of(node->at) : node->at;
+    record->behind = node->behind;
     record->begin = node->begin;
     record->bytes = node->bytes;
     record->times = node->times;

@@ -125,13 +125,16 @@ bool read_description(Reader& reader, const void* from, Description* to) {
   return reader.copy(from, to) && to->compatibility >> 8 == 1 && to->struct_size >= sizeof(Description);
 }
 
-// Calls visit(index, element) until one of the array cannot be read.
+// A count that is no count would have all memory behind the array read as elements.
+constexpr std::size_t kMostElements = 1 << 16;
+
+// Calls visit(index, element) for the first kMostElements, until one of the array cannot be read.
 template <typename Element, typename Visit>
 void for_each_element(const void* elements, std::size_t count, std::size_t element_bytes, Visit visit) {
   if (element_bytes < sizeof(Element)) return;
   Reader reader;
   auto at = reinterpret_cast<std::uintptr_t>(elements);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count && i < kMostElements; ++i) {
     Element element;
     if (!reader.copy(reinterpret_cast<const void*>(at), &element)) return;
     visit(i, element);

@@ -141,18 +141,19 @@ enum HeapStepFlags : std::uint8_t {
   kHeapStepUncertain = 1,  // the path passes memory that the driver refers to, and that may be its own
 };
 
-constexpr std::uint64_t kHeadWords = 10;
+constexpr std::uint64_t kHeadWords = 9;
 
 // A chunk of the heap on the way from a module's data to a handle.
 struct HeapStepRecord {
-  std::uint32_t state;  // live: 1 = valid
-  Ref parent;           // HeapStepRecord of the chunk that points to this one; 0 = a module's data
-  std::uint64_t at;     // of that pointer: its offset in the parent, or its place, coded like a frame
-  std::uint64_t begin;  // of the chunk, an address
-  std::uint64_t bytes;  // of the chunk
-  std::uint32_t times;  // chunks of this size in a row (nodes of a list or a tree), of which this is the last
-  std::uint32_t inner;  // where in the chunk that pointer points
-  std::uint8_t flags;   // HeapStepFlags
+  std::uint32_t state;   // live: 1 = valid
+  Ref parent;            // HeapStepRecord of the chunk that points to this one; 0 = a module's data
+  std::uint64_t at;      // of that pointer: its offset in the parent, or its place, coded like a frame
+  std::uint64_t behind;  // the word behind that pointer: of a std::vector the end of its elements
+  std::uint64_t begin;   // of the chunk, an address
+  std::uint64_t bytes;   // of the chunk
+  std::uint32_t times;   // chunks of this size in a row (nodes of a list or a tree), of which this is the last
+  std::uint32_t inner;   // where in the chunk that pointer points
+  std::uint8_t flags;    // HeapStepFlags
   std::uint8_t head_words;
   std::uint8_t reserved[6];
   std::uint64_t head[kHeadWords];  // its first words, `head_words` of them: a node of a map has its key there

@@ -17,7 +17,7 @@ void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
   evidence.time_ns = facts.dump.header().end_time_ns;
   evidence.variable = facts.allocated->holder;
   evidence.offset = facts.allocated->holder_place & format::kFrameOffsetMask;
-  evidence.yields = evidence.variable->steps != 0 && evidence.variable->path.empty();
+  evidence.yields = evidence.variable->steps != 0 && !evidence.variable->typed;
   if (facts.allocated->holder_path != nullptr) evidence.path = *facts.allocated->holder_path;
   list->push_back(std::move(evidence));
 }

@@ -550,6 +550,7 @@ void fields(Archive& archive, Variable* variable) {
   archive("python", &variable->python);
   archive("steps", &variable->steps);
   archive("path", &variable->path);
+  archive("typed", &variable->typed);
 }
 
 template <typename Archive>

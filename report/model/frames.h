@@ -70,6 +70,7 @@ struct Variable {
   // Of memory that the variable leads to through the heap:
   unsigned steps = 0;  // chunks of the heap on the way, 0 = the variable itself has the pointer
   std::string path;    // "[*]->buffer": see PointerPathName::general. Empty: not known
+  bool typed = false;  // see PointerPathName
 };
 
 // "libfoo.so" of "/usr/lib/libfoo.so.1.2".

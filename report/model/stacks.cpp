@@ -188,8 +188,13 @@ class StackResolver::Questions {
     for (const HeapStepRecord& record : records) {
       const std::uint64_t at = path.steps.empty() ? 0 : record.at;
       const std::size_t words = std::min<std::size_t>(record.head_words, kHeadWords);
-      path.steps.push_back(
-          {at, record.begin, record.bytes, record.times, record.inner, {record.head, record.head + words}});
+      path.steps.push_back({at,
+                            record.behind,
+                            record.begin,
+                            record.bytes,
+                            record.times,
+                            record.inner,
+                            {record.head, record.head + words}});
       uncertain = uncertain || (record.flags & kHeapStepUncertain) != 0;
     }
     ModuleSymbols& module = files[*file];
@@ -328,13 +333,13 @@ void StackResolver::add_variables(const std::vector<Place>& data, const std::vec
 // One object for all ways of one variable that have the same general name.
 void StackResolver::add_heap_holders(const std::vector<HeapQuestion>& heap, const std::vector<const Module*>& modules,
                                      const Questions& questions) {
-  std::map<std::tuple<std::size_t, std::uint64_t, std::string>, const Variable*> known;
+  std::map<std::tuple<std::size_t, std::uint64_t, std::string, bool>, const Variable*> known;
   for (const HeapQuestion& question : heap) {
     const ModuleSymbols& answer = questions.files[question.file];
     PointerPathName name;
     if (question.path < answer.path_names.size()) name = answer.path_names[question.path];
     // The driver's own copies of handles lie in the heap, too, but no type of the program leads to them.
-    if (question.uncertain && !name.typed) continue;
+    if (name.stale || (question.uncertain && !name.typed)) continue;
     std::uint32_t number = ModuleSymbols::kNoVariable;
     if (question.variable < answer.variable_of.size()) number = answer.variable_of[question.variable];
     Variable found = {modules[question.file], "", answer.paths[question.path].data};
@@ -342,14 +347,15 @@ void StackResolver::add_heap_holders(const std::vector<HeapQuestion>& heap, cons
       found.name = answer.variables[number].name;
       found.begin = answer.variables[number].begin;
     }
-    const Variable*& variable = known[{question.file, found.begin, name.general}];
+    const Variable*& variable = known[{question.file, found.begin, name.general, name.typed}];
     if (variable == nullptr) {
       found.steps = question.steps;
       found.path = name.general;
+      found.typed = name.typed;
       variable = &variables_.emplace_back(std::move(found));
     }
     HeapHolder holder = {variable, nullptr};
-    if (name.typed) holder.path = &paths_.emplace_back(std::move(name.exact));
+    if (!name.exact.empty()) holder.path = &paths_.emplace_back(std::move(name.exact));
     heap_holder_at_.emplace(std::make_pair(question.place.step, question.place.word), holder);
   }
 }

@@ -10,15 +10,16 @@ namespace culprit::report {
 
 // A chunk on the way.
 struct PointerStep {
-  std::uint64_t at = 0;     // of the pointer to it: its offset in the chunk before; 0 for the first chunk
-  std::uint64_t begin = 0;  // address in the program that was
+  std::uint64_t at = 0;      // of the pointer to it: its offset in the chunk before; 0 for the first chunk
+  std::uint64_t behind = 0;  // the word behind that pointer
+  std::uint64_t begin = 0;   // address in the program that was
   std::uint64_t bytes = 0;
   std::uint32_t times = 1;          // chunks of this size in a row, of which this is the last
   std::uint32_t inner = 0;          // where in the chunk the pointer points
   std::vector<std::uint64_t> head;  // its first words
   bool operator<(const PointerStep& other) const {
-    return std::tie(at, begin, bytes, times, inner) <
-           std::tie(other.at, other.begin, other.bytes, other.times, other.inner);
+    return std::tie(at, behind, begin, bytes, times, inner) <
+           std::tie(other.at, other.behind, other.begin, other.bytes, other.times, other.inner);
   }
 };
 
@@ -34,7 +35,11 @@ struct PointerPath {
 struct PointerPathName {
   std::string exact;    // behind the name of the variable: "[3]->buffer"
   std::string general;  // "[*]->buffer": the same for all elements and nodes
-  bool typed = false;   // the debug information has a type for each step, and a pointer or a number for the handle
+  // The debug information has a type for each step, and a pointer or a number for the handle; and the handle is part of
+  // an object that lives there. Elements of a `new T[n]` and of a deque have names, and may be memory that nothing was
+  // written to yet: with what it had before, perhaps a copy of the driver's.
+  bool typed = false;
+  bool stale = false;  // what has the handle is room of a vector behind its last element
 };
 
 }  // namespace culprit::report

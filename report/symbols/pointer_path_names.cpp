@@ -134,6 +134,9 @@ class Namer {
     return true;
   }
 
+  bool proven() const { return proven_; }
+  bool stale() const { return stale_; }
+
  private:
   // From `pointer`, which leads to the chunk of `step`, to the pointer at `at` in that chunk.
   bool follow(const PointerStep& step, std::uint64_t at, Pointer* pointer) {
@@ -144,7 +147,7 @@ class Namer {
       case Shape::kObject:
         return follow_object(step, offset, pointer);
       case Shape::kElements:
-        return follow_element(offset, pointer);
+        return follow_element(step, offset, pointer);
       case Shape::kNodes:
         return follow_node(step, offset, pointer);
       case Shape::kTable:
@@ -165,7 +168,10 @@ class Namer {
     if (offset >= size && is_polymorphic(type)) return false;
     if (step.times > 1) text_.add_nodes("->...(" + std::to_string(step.times - 1) + " nodes)");
     text_.arrow = true;
-    if (offset >= size) text_.add_index(std::to_string(offset / size));
+    if (offset >= size) {
+      text_.add_index(std::to_string(offset / size));
+      proven_ = false;
+    }
     const Dwarf_Off self = dwarf_dieoffset(&type);
     const std::size_t general = text_.general.size();
     if (!find_pointer(type, offset % size, false, pointer, 0)) return false;
@@ -179,11 +185,19 @@ class Namer {
     return true;
   }
 
-  bool follow_element(std::uint64_t offset, Pointer* pointer) {
+  bool follow_element(const PointerStep& step, std::uint64_t offset, Pointer* pointer) {
     Dwarf_Die type = pointer->type;
     if (is_class(dwarf_tag(&type)) && !types_.complete(&type)) return false;
     const std::uint64_t size = size_of(&type);
     if (size == 0) return false;
+    if (pointer->counted) {
+      // Behind its last element a vector has room that nothing was written to.
+      const std::uint64_t used = step.behind - (step.begin + step.inner);
+      stale_ = used > step.bytes || offset / size >= used / size;
+      if (stale_) return false;
+    } else {
+      proven_ = false;
+    }
     text_.add_index(pointer->counted ? std::to_string(offset / size) : "*");
     return find_pointer(type, offset % size, false, pointer, 0);
   }
@@ -369,6 +383,8 @@ class Namer {
   const PointerPath& path_;
   Text& text_;
   bool hopped_ = false;
+  bool proven_ = true;
+  bool stale_ = false;
 };
 
 }  // namespace
@@ -376,10 +392,14 @@ class Namer {
 PointerPathName name_of_path(const DataTypes& types, const PointerPath& path) {
   PointerPathName name;
   Text text;
-  if (!Namer(types, path, &text).name()) return name;
+  Namer namer(types, path, &text);
+  if (!namer.name()) {
+    name.stale = namer.stale();
+    return name;
+  }
   name.exact = std::move(text.exact);
   name.general = std::move(text.general);
-  name.typed = true;
+  name.typed = namer.proven();
   return name;
 }
 

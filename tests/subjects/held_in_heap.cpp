@@ -202,6 +202,14 @@ int main(int, char** argv) {
     g_table[45] = allocate_here();
     delete[] g_table;
   }
+  if (how == "room") {
+    // Memory that had the pointer before, as the room of a vector.
+    void** before = new void*[200];
+    before[150] = allocate_here();
+    delete[] before;
+    g_vector.reserve(200);
+    g_vector.push_back(nullptr);
+  }
   if (how == "hidden") {
     auto* engine = chain(1);
     g_hidden = reinterpret_cast<uintptr_t>(engine) ^ 0x5555;
