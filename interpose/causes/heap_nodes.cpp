@@ -23,6 +23,7 @@ bool HeapNodes::open() {
 void HeapNodes::close() {
   if (nodes_ != nullptr) unmap_private(nodes_, bytes());
   nodes_ = nullptr;
+  count_ = deferred_count_ = queued_ = read_ = 0;
 }
 
 std::uint32_t HeapNodes::add(std::uint64_t begin, bool* added) {

@@ -141,5 +141,11 @@ TEST_CASE("a chunk has one node, however often it is reached", "[heap]") {
     REQUIRE(number == i);
   }
   CHECK(!nodes.next(&number));
+  nodes.enqueue(0);
+  nodes.close();
+  REQUIRE(nodes.open());  // empty again
+  CHECK(!nodes.next(&number));
+  CHECK(nodes.add(64, &added) == 0);
+  CHECK(added);
   nodes.close();
 }
