@@ -44,7 +44,7 @@ def wrong_folders(root):
         if folder in PROGRAMS:
             continue  # main.cpp stands above all folders
         if folder not in steps:
-            if not folder.startswith(("interpose/include", "interpose/kokkos", "interpose/python")):
+            if not folder.startswith(("interpose/include", "interpose/kokkos", "interpose/python_package")):
                 yield f"{folder}/ is missing in {LAYERS}"
             continue
         for name in names:

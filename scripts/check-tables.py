@@ -75,8 +75,8 @@ def python_versions():
             if found != wanted:
                 yield f"{path}: CPython {found}, but python_versions.def has {wanted}"
     oldest = wanted.split(" ")[0]
-    if f'requires-python = ">={oldest}"' not in text("interpose/python/pyproject.toml"):
-        yield f"interpose/python/pyproject.toml: python_versions.def begins with {oldest}"
+    if f'requires-python = ">={oldest}"' not in text("interpose/python_package/pyproject.toml"):
+        yield f"interpose/python_package/pyproject.toml: python_versions.def begins with {oldest}"
 
 
 # Functions of CUDA 2 with 32-bit addresses: neither NVIDIA's driver of today nor the simulated one serves them.

@@ -70,7 +70,7 @@ cmake -DCULPRIT_GLIBC="$glibc" "$build" >/dev/null
   fail "cpack cannot make the Debian package, see above"
 }
 rm -rf "$out/_CPack_Packages"
-scripts/packaging/wheel.py "$tree" interpose/python README.md "$out"
+scripts/packaging/wheel.py "$tree" interpose/python_package README.md "$out"
 (cd "$out" && sha256sum -- *.tar.gz *.deb *.whl >SHA256SUMS)
 # For the test that the tag of the wheel is right.
 auditwheel='auditwheel==6.8.2'
@@ -96,7 +96,7 @@ cd "$out/$tests"
 cp "$root"/build/bin/{process_test,guest_test} bin/
 cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" "$root/build/guest" .
 rm -f bench/bench_micro  # needs libbenchmark.so
-cp -r "$root/interpose/python" python_package
+cp -r "$root/interpose/python_package" python_package
 cp -r "$root/build/deps/pycuda-source" pycuda_source
 mkdir -p sources/examples/python scripts tests/gpu tests/bench tests/guest tests/support
 cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/

@@ -1,4 +1,4 @@
-// The audit: an independent witness of what the hooks record.
+// The audit: an independent count of what the hooks record.
 //
 // CUPTI's callbacks report the program's calls of the driver, whichever way the program found the functions. A call of
 // a function that makes or ends something (driver/audited.h) is *recorded* when the calling thread is in a hook at that

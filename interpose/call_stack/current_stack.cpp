@@ -20,7 +20,7 @@ void collect_stacks(Process& process) {
                                         process.holders,
                                         process.stacks.modules,
                                         python ? &process.python : nullptr,
-                                        &picture_lock_of(process),
+                                        &breakdown_lock_of(process),
                                         &process.tables.cancels,
                                         process.dump};
   StackCollection& collection = static_cast<CallStackState&>(process).collection;

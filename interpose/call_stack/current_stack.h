@@ -17,10 +17,10 @@ namespace culprit {
 // The process with the parts of this room.
 struct CallStackState : ViewState {
   StackCollection collection;
-  // Held while a picture is taken, and while a collection frees stacks: pictures lose entries.
-  SkipLock picture_lock;
+  // Held while a breakdown is made, and while a collection frees stacks: breakdowns lose entries.
+  SkipLock breakdown_lock;
 };
-inline SkipLock& picture_lock_of(Process& process) { return static_cast<CallStackState&>(process).picture_lock; }
+inline SkipLock& breakdown_lock_of(Process& process) { return static_cast<CallStackState&>(process).breakdown_lock; }
 
 // Advances a collection of stacks, if one is due. Call before the calling thread stores a new stack, when it holds only
 // the stacks in its StackHolder. On the tracker's own stack only.

@@ -1,7 +1,7 @@
 #include "interpose/call_stack/stack_collection.h"
 
-#include "interpose/cpython/python_frames.h"
 #include "interpose/dump/event_tables.h"
+#include "interpose/python_stacks/python_frames.h"
 #include "interpose/system/spin_lock.h"
 
 namespace culprit {
@@ -80,8 +80,8 @@ void StackCollection::mark_tables(const Parts& parts) {
   });
   dump.for_each_record<format::FailedCallRecord>(ChunkType::kFailedCalls,
                                                  [&](const format::FailedCallRecord& record) { mark(record.stack); });
-  dump.for_each_record<format::BillRecord>(ChunkType::kBills,
-                                           [&](const format::BillRecord& record) { mark(record.stack); });
+  dump.for_each_record<format::CallChargeRecord>(ChunkType::kCallCharges,
+                                                 [&](const format::CallChargeRecord& record) { mark(record.stack); });
   dump.for_each_record<format::SharingRecord>(ChunkType::kSharings, [&](const format::SharingRecord& record) {
     mark(record.stack);
     mark(record.export_stack);
@@ -95,9 +95,9 @@ void StackCollection::mark_tables(const Parts& parts) {
     mark(record.stack);
     mark(record.teardown_stack);
   });
-  dump.for_each_record<format::PictureRecord>(ChunkType::kPictures, [&](const format::PictureRecord& record) {
+  dump.for_each_record<format::BreakdownRecord>(ChunkType::kBreakdowns, [&](const format::BreakdownRecord& record) {
     mark(record.stack);
-    for (const format::PictureShare& share : record.shares) mark(share.stack);
+    for (const format::BreakdownShare& share : record.shares) mark(share.stack);
   });
   dump.for_each_record<format::AuditRecord>(ChunkType::kAudits,
                                             [&](const format::AuditRecord& record) { mark(record.stack); });
@@ -148,9 +148,9 @@ void StackCollection::advance(const Parts& parts, const StackHolder* self) {
     phase = Phase::kSecondGracePeriod;
   }
   if (phase == Phase::kSecondGracePeriod && parts.holders.grace_period_is_over(self) &&
-      (parts.pictures == nullptr || parts.pictures->try_lock())) {
+      (parts.breakdowns == nullptr || parts.breakdowns->try_lock())) {
     finish(parts);
-    if (parts.pictures != nullptr) parts.pictures->unlock();
+    if (parts.breakdowns != nullptr) parts.breakdowns->unlock();
     phase = Phase::kIdle;
   }
   phase_.store(phase, std::memory_order_relaxed);

@@ -25,7 +25,7 @@
 //    memo's entry.
 // 3. The remaining case is (c): S is read from an allocation's record, another thread overwrites the record before it
 //    is marked, and the table to which S is copied was marked before S came there. Such a thread is in a section all
-//    the time, and done with it after the second grace period. Tables do not lose entries (pictures do, and are
+//    the time, and done with it after the second grace period. Tables do not lose entries (breakdowns do, and are
 //    therefore paused meanwhile). So the second marking of the tables finds S. This cannot happen again during the
 //    second marking: an S that was in an allocation's record when the first marking began was marked there, and a later
 //    one came by (a) or (b).
@@ -63,7 +63,7 @@ class StackCollection {
     StackHolders& holders;
     ModuleTable& modules;
     PythonFrames* python;  // may be nullptr
-    SkipLock* pictures;    // may be nullptr
+    SkipLock* breakdowns;  // may be nullptr
     CancelTable* cancels;  // may be nullptr
     DumpWriter& dump;
   };

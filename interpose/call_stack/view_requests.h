@@ -1,5 +1,5 @@
-// Requests for the view from inside a Python interpreter. The recorder sees when a view is wanted; view/ serves the
-// requests.
+// Requests for the view from inside a Python interpreter. The recorder sees when a view is wanted; inside_python/
+// serves the requests.
 #pragma once
 
 #include <atomic>

@@ -164,12 +164,12 @@ Judged& new_judged() {
 }
 
 // Finds the allocations abandoned by the exception that was thrown by `path` and caught at `caught`.
-void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const Landing& landing, Judged* judged) {
+void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const ExceptionEnd& end, Judged* judged) {
   ThreadPaths& paths = *thread_state.paths.all;
-  if (landing.how == Landing::How::kUnknown) return;
+  if (end.how == ExceptionEnd::How::kUnknown) return;
   Abandoned& abandoned = judged->abandoned;
   paths.for_each_unsettled([&](ThreadPaths::Path made) {
-    ThreadPaths::Verdict verdict = judge(paths, made, path, caught, landing, judged->object.type, find_function);
+    ThreadPaths::Verdict verdict = judge(paths, made, path, caught, end, judged->object.type, find_function);
     if (!verdict.abandoned || abandoned.count == Abandoned::kMost) return;
     std::uint32_t since = paths.running_since(made, verdict.cfa);
     if (paths.has_unsettled(made, since, judged->clock))
@@ -177,9 +177,9 @@ void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const Landing& la
   });
 }
 
-void describe(Process& process, const Landing& landing, format::Ref stack, format::Ref catch_stack, bool rethrown,
+void describe(Process& process, const ExceptionEnd& end, format::Ref stack, format::Ref catch_stack, bool rethrown,
               Judged* judged) {
-  bool was_caught = landing.how == Landing::How::kCaught;
+  bool was_caught = end.how == ExceptionEnd::How::kCaught;
   judged->thrown = {type_name(judged->object.type),
                     stack,
                     was_caught ? catch_stack : 0,
@@ -207,7 +207,7 @@ void record(Process& process, const Judged& judged, const std::uint64_t* frame) 
 }
 
 // Called when a handler begins, or the runtime is about to end the program.
-void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
+void note_exception_end(const void* unwind_exception, const std::uint64_t* frame) {
   Process* process = process_of_this_note(frame);
   if (process == nullptr || !thread_state.paths.all->in_flight()) return;
   ThreadPaths& paths = *thread_state.paths.all;
@@ -225,9 +225,9 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
     judged.epoch = paths.epoch();
     paths.forget_verdicts(module_generation());
     if (flight->epoch == judged.epoch && flight->path != 0 && caught != 0) {
-      Landing landing = find_landing(paths, flight->path, caught, find_function);
-      collect(flight->path, caught, landing, &judged);
-      describe(*process, landing, flight->stack, catch_stack, flight->rethrown, &judged);
+      ExceptionEnd end = find_exception_end(paths, flight->path, caught, find_function);
+      collect(flight->path, caught, end, &judged);
+      describe(*process, end, flight->stack, catch_stack, flight->rethrown, &judged);
     }
     paths.end_flight(flight);
     paths.see(caught);
@@ -260,7 +260,7 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
     look_at_owners(paths, thrown, find_function);
     add_counter(process->dump.header()->throws, 1);
     TypeInfo type = judged.object.type;
-    collect(thrown, thrown, find_landing_by_tables(paths, thrown, type, find_function), &judged);
+    collect(thrown, thrown, find_exception_end_by_tables(paths, thrown, type, find_function), &judged);
     if (judged.abandoned.count == 0) return;
     FoundHandler handler = find_handler(paths, thrown, type, find_function);
     // The innermost frame is the runtime's own throw function, which is left out of the stack.
@@ -268,7 +268,7 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
     format::Ref catch_stack = 0;
     if (handler.frame != 0)
       catch_stack = intern_outward(*process, paths, handler.frame, handler.pad | format::kFrameExact);
-    describe(*process, handler.landing, thrown_stack, catch_stack, false, &judged);
+    describe(*process, handler.exception_end, thrown_stack, catch_stack, false, &judged);
   });
   if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
@@ -289,7 +289,7 @@ void note_thread_exit(const std::uint64_t* frame) {
     judged.clock = paths.clock();
     paths.forget_verdicts(module_generation());
     look_at_owners(paths, exited, find_function);
-    collect(exited, exited, {Landing::How::kUncaught, ThreadPaths::kOutermost, 0}, &judged);
+    collect(exited, exited, {ExceptionEnd::How::kUncaught, ThreadPaths::kOutermost, 0}, &judged);
     judged.thrown = {nullptr, stack, 0, thread_state.index, format::kThrowForced, now_ns(*process)};
     keep(stack, 0);
   });
@@ -380,7 +380,7 @@ void* culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint
 
 void* culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* frame) {
   HookScope scope(frame, nullptr, marks_note());
-  note_landing(unwind_exception, frame);
+  note_exception_end(unwind_exception, frame);
   return cxx_function(CxxFunction::kBeginCatch, caller_of(frame));
 }
 

@@ -29,7 +29,7 @@ void note_failure(Process& process, Api api, CUresult status, std::uint64_t byte
   call.thread = thread_state.index;
   if (thread_state.failures.injected) call.flags = format::kFailedInjected;
   if (status == CUDA_ERROR_OUT_OF_MEMORY && !thread_state.failures.injected) {
-    pictures_of(process).note_out_of_memory(process, api, call.stack, bytes);
+    breakdowns_of(process).note_out_of_memory(process, api, call.stack, bytes);
     request_view(process, kViewRanOut);
   }
   format::Ref ref = process.tables.failed_calls.add(call, process.dump);

@@ -1,8 +1,8 @@
 // The process with the parts of this room.
 #pragma once
 
+#include "interpose/control/breakdowns.h"
 #include "interpose/control/mark_table.h"
-#include "interpose/control/pictures.h"
 #include "interpose/metering/metering_state.h"
 
 namespace culprit {
@@ -16,11 +16,11 @@ struct SwitchPart {
 
 struct ControlState : MeteringState {
   MarkTable marks;
-  Pictures pictures;
+  Breakdowns breakdowns;
   SwitchPart switching;
 };
 inline MarkTable& marks_of(Process& process) { return static_cast<ControlState&>(process).marks; }
-inline Pictures& pictures_of(Process& process) { return static_cast<ControlState&>(process).pictures; }
+inline Breakdowns& breakdowns_of(Process& process) { return static_cast<ControlState&>(process).breakdowns; }
 inline SwitchPart& switching_of(Process& process) { return static_cast<ControlState&>(process).switching; }
 
 }  // namespace culprit

@@ -19,7 +19,7 @@ struct DumpTables {
   GraphNodes graphs;
   ErrorTable errors;
   FailedCallTable failed_calls;
-  BillTable bills;
+  CallChargeTable call_charges;
   SharingTable sharings;
   EvidenceTable evidence;
   ThrowTable throws;

@@ -72,9 +72,10 @@ std::uint32_t add_up_to_most(std::uint32_t left, std::uint32_t right) {
 
 }  // namespace
 
-format::BillRecord* BillTable::find_locked(const format::BillRecord& like, std::uint32_t context, DumpWriter& dump) {
+format::CallChargeRecord* CallChargeTable::find_locked(const format::CallChargeRecord& like, std::uint32_t context,
+                                                       DumpWriter& dump) {
   for (int i = 0; i < count_; ++i) {
-    auto* known = dump.at<format::BillRecord>(records_[i]);
+    auto* known = dump.at<format::CallChargeRecord>(records_[i]);
     if (known->state != 0 && known->stack == like.stack && known->api == like.api && known->device == like.device &&
         known->what == like.what && known->context == context)
       return known;
@@ -82,67 +83,67 @@ format::BillRecord* BillTable::find_locked(const format::BillRecord& like, std::
   return nullptr;
 }
 
-void BillTable::end_locked(format::BillRecord* bill, DumpWriter& dump) {
-  if (format::BillRecord* ended = find_locked(*bill, format::kNoIndex, dump)) {
-    __atomic_fetch_add(&ended->bytes, bill->bytes, __ATOMIC_RELAXED);
-    add_counter(ended->count, bill->count);
-    ended->last_ns = bill->last_ns;
-    ended->made = add_up_to_most(ended->made, bill->made);
-    ended->live = add_up_to_most(ended->live, bill->live);
-    if (bill->most_live > ended->most_live) ended->most_live = bill->most_live;
-    __atomic_store_n(&bill->state, 0U, __ATOMIC_RELEASE);
+void CallChargeTable::end_locked(format::CallChargeRecord* charge, DumpWriter& dump) {
+  if (format::CallChargeRecord* ended = find_locked(*charge, format::kNoIndex, dump)) {
+    __atomic_fetch_add(&ended->bytes, charge->bytes, __ATOMIC_RELAXED);
+    add_counter(ended->count, charge->count);
+    ended->last_ns = charge->last_ns;
+    ended->made = add_up_to_most(ended->made, charge->made);
+    ended->live = add_up_to_most(ended->live, charge->live);
+    if (charge->most_live > ended->most_live) ended->most_live = charge->most_live;
+    __atomic_store_n(&charge->state, 0U, __ATOMIC_RELEASE);
   } else {
-    bill->context = format::kNoIndex;
+    charge->context = format::kNoIndex;
   }
 }
 
-bool BillTable::add(const format::BillRecord& bill, DumpWriter& dump) {
+bool CallChargeTable::add(const format::CallChargeRecord& charge, DumpWriter& dump) {
   SpinGuard guard(lock_);
-  if (format::BillRecord* known = find_locked(bill, bill.context, dump)) {
-    __atomic_fetch_add(&known->bytes, bill.bytes, __ATOMIC_RELAXED);
-    known->last_ns = bill.last_ns;
+  if (format::CallChargeRecord* known = find_locked(charge, charge.context, dump)) {
+    __atomic_fetch_add(&known->bytes, charge.bytes, __ATOMIC_RELAXED);
+    known->last_ns = charge.last_ns;
     add_counter(known->count, 1);
     return true;
   }
-  return insert_locked(bill, dump);
+  return insert_locked(charge, dump);
 }
 
-bool BillTable::count_made(const format::BillRecord& like, DumpWriter& dump) {
+bool CallChargeTable::count_made(const format::CallChargeRecord& like, DumpWriter& dump) {
   SpinGuard guard(lock_);
-  format::BillRecord* bill = find_locked(like, like.context, dump);
-  if (bill == nullptr) {
+  format::CallChargeRecord* charge = find_locked(like, like.context, dump);
+  if (charge == nullptr) {
     if (!insert_locked(like, dump)) return false;
-    bill = find_locked(like, like.context, dump);
+    charge = find_locked(like, like.context, dump);
   }
-  bill->made = add_up_to_most(bill->made, 1);
-  bill->live = add_up_to_most(bill->live, 1);
-  if (bill->live > bill->most_live) bill->most_live = bill->live;
+  charge->made = add_up_to_most(charge->made, 1);
+  charge->live = add_up_to_most(charge->live, 1);
+  if (charge->live > charge->most_live) charge->most_live = charge->live;
   return true;
 }
 
-void BillTable::count_destroyed(const format::BillRecord& like, DumpWriter& dump) {
+void CallChargeTable::count_destroyed(const format::CallChargeRecord& like, DumpWriter& dump) {
   SpinGuard guard(lock_);
-  format::BillRecord* bill = find_locked(like, like.context, dump);
-  if (bill == nullptr) bill = find_locked(like, format::kNoIndex, dump);  // its context ended
-  if (bill != nullptr && bill->live != 0) --bill->live;
+  format::CallChargeRecord* charge = find_locked(like, like.context, dump);
+  if (charge == nullptr) charge = find_locked(like, format::kNoIndex, dump);  // its context ended
+  if (charge != nullptr && charge->live != 0) --charge->live;
 }
 
 // `count` is 1 if the call took memory.
-bool BillTable::insert_locked(const format::BillRecord& bill, DumpWriter& dump) {
-  format::BillRecord* record = nullptr;
+bool CallChargeTable::insert_locked(const format::CallChargeRecord& charge, DumpWriter& dump) {
+  format::CallChargeRecord* record = nullptr;
   for (int i = 0; i < count_ && record == nullptr; ++i) {
-    auto* known = dump.at<format::BillRecord>(records_[i]);
+    auto* known = dump.at<format::CallChargeRecord>(records_[i]);
     if (known->state == 0) record = known;
   }
   if (record == nullptr) {
     if (count_ == kCapacity) return false;
-    Ref ref = dump.allocate_records(format::ChunkType::kBills, 1, nullptr);
+    Ref ref = dump.allocate_records(format::ChunkType::kCallCharges, 1, nullptr);
     if (ref == 0) return false;
     records_[count_++] = ref;
-    record = dump.at<format::BillRecord>(ref);
+    record = dump.at<format::CallChargeRecord>(ref);
   }
-  *record = bill;
-  record->count = bill.bytes != 0 ? 1 : 0;
+  *record = charge;
+  record->count = charge.bytes != 0 ? 1 : 0;
   record->state = 0;
   __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
   return true;

@@ -39,34 +39,34 @@ class FailedCallTable {
 };
 
 // Calls that made the driver take memory. Equal ones (stack, api, context) share a record.
-class BillTable {
+class CallChargeTable {
  public:
-  // Adds `bill` (`state` and `count` are ignored). Returns false when the table is full.
-  bool add(const format::BillRecord& bill, DumpWriter& dump);
+  // Adds `charge` (`state` and `count` are ignored). Returns false when the table is full.
+  bool add(const format::CallChargeRecord& charge, DumpWriter& dump);
 
   // An executable graph was made, or destroyed, by a call like `like`. count_made() returns false when the table is
   // full.
-  bool count_made(const format::BillRecord& like, DumpWriter& dump);
-  void count_destroyed(const format::BillRecord& like, DumpWriter& dump);
+  bool count_made(const format::CallChargeRecord& like, DumpWriter& dump);
+  void count_destroyed(const format::CallChargeRecord& like, DumpWriter& dump);
 
-  // A context ended, and the memory on its bills with it. Calls visit(bill) for each of them. The bills stay, without
-  // the context; equal ones are added up.
+  // A context ended, and the memory on its charges with it. Calls visit(charge) for each of them. The charges stay,
+  // without the context; equal ones are added up.
   template <typename Visit>
   void end_context(std::uint32_t context, DumpWriter& dump, Visit visit) {
     SpinGuard guard(lock_);
     for (int i = 0; i < count_; ++i) {
-      auto* bill = dump.at<format::BillRecord>(records_[i]);
-      if (bill->state == 0 || bill->context != context) continue;
-      visit(*bill);
-      end_locked(bill, dump);
+      auto* charge = dump.at<format::CallChargeRecord>(records_[i]);
+      if (charge->state == 0 || charge->context != context) continue;
+      visit(*charge);
+      end_locked(charge, dump);
     }
   }
 
  private:
   static constexpr int kCapacity = 1024;
-  format::BillRecord* find_locked(const format::BillRecord& like, std::uint32_t context, DumpWriter& dump);
-  bool insert_locked(const format::BillRecord& bill, DumpWriter& dump);
-  void end_locked(format::BillRecord* bill, DumpWriter& dump);
+  format::CallChargeRecord* find_locked(const format::CallChargeRecord& like, std::uint32_t context, DumpWriter& dump);
+  bool insert_locked(const format::CallChargeRecord& charge, DumpWriter& dump);
+  void end_locked(format::CallChargeRecord* charge, DumpWriter& dump);
 
   SpinLock lock_;
   int count_;

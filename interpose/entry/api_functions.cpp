@@ -9,10 +9,10 @@
 #include "interpose/control/snapshot.h"
 #include "interpose/entry/nvtx_text.h"
 #include "interpose/events/regions.h"
+#include "interpose/inside_python/python_view.h"
 #include "interpose/process/hook_entry.h"
 #include "interpose/process/known_threads.h"
 #include "interpose/process/process.h"
-#include "interpose/view/python_view.h"
 
 namespace {
 using namespace culprit;

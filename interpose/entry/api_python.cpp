@@ -6,9 +6,9 @@
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/thread_names.h"
+#include "interpose/inside_python/interpreter.h"
+#include "interpose/inside_python/python_view.h"
 #include "interpose/process/process.h"
-#include "interpose/view/interpreter.h"
-#include "interpose/view/python_view.h"
 
 using namespace culprit;
 
@@ -32,7 +32,7 @@ CULPRIT_EXPORT void culprit_api_thread_name(const char* name) {
     on_own_stack([&] { apply_thread_name(process->tables.threads, thread_state.index, process->dump); });
 }
 
-// The dictionary with the view's code (view/inside.py); None: it cannot be in this interpreter. With the GIL.
+// The dictionary with the view's code (inside_python/inside.py); None: it cannot be in this interpreter. With the GIL.
 CULPRIT_EXPORT PyObject* culprit_api_python_view() {
   PyObject* scope = view_scope();
   if (scope == nullptr && find_interpreter() == nullptr) return nullptr;

@@ -38,6 +38,7 @@
 #include "interpose/format/attach_request.h"
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
+#include "interpose/inside_python/python_view.h"
 #include "interpose/loader/late_load.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/loader/next_functions.h"
@@ -55,7 +56,6 @@
 #include "interpose/stacks/stack.h"
 #include "interpose/system/os.h"
 #include "interpose/system/prepared.h"
-#include "interpose/view/python_view.h"
 
 namespace culprit {
 namespace {
@@ -197,8 +197,8 @@ CULPRIT_LOADING void fill_rooms_above() {
   rooms_above.start = start_recording;
   rooms_above.end_thread = end_thread;
   rooms_above.note_thread_end = note_thread_end;
-  rooms_above.picture_peak = [](Process& process, std::uint8_t device, std::uint64_t live, bool at_exit) {
-    pictures_of(process).take_at_peak(process, device, live, at_exit);
+  rooms_above.breakdown_peak = [](Process& process, std::uint8_t device, std::uint64_t live, bool at_exit) {
+    breakdowns_of(process).take_at_peak(process, device, live, at_exit);
   };
   rooms_above.serve_view = serve_view_requests;
   rooms_above.begin_audit = start_audit;

@@ -1,10 +1,10 @@
 // The request of `culprit tensors PID`: the injector calls this in a thread of the program that it interrupted at an
-// arbitrary point. kBegin asks for a frozen copy of the process (view/frozen_copy.h), kEnd ends it.
+// arbitrary point. kBegin asks for a frozen copy of the process (inside_python/frozen_copy.h), kEnd ends it.
 #include "interpose/attach/from_outside.h"
 #include "interpose/base/placement.h"
 #include "interpose/format/attach_request.h"
+#include "interpose/inside_python/frozen_copy.h"
 #include "interpose/process/process.h"
-#include "interpose/view/frozen_copy.h"
 
 namespace culprit {
 namespace {

@@ -17,7 +17,7 @@ constexpr std::uint32_t kDriverMemoryKinds = 16;
 
 // Memory in use on the device was read before and after a call, and had grown. Equal calls (stack, api, context) share
 // a record. Calls that took nothing have none, except those that made executable graphs.
-struct BillRecord {
+struct CallChargeRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref stack;
   std::int64_t bytes;   // live: taken by all of these calls; negative: given back
@@ -34,12 +34,12 @@ struct BillRecord {
   std::uint32_t live;       // live: not destroyed
   std::uint32_t most_live;  // live: at once
 };
-static_assert(sizeof(BillRecord) == 64);
+static_assert(sizeof(CallChargeRecord) == 64);
 
 // When a balance was taken.
 enum class Moment : std::uint8_t {
   kNone = 0,
-  kPeak = 1,         // with the picture of the peak
+  kPeak = 1,         // with the breakdown of the peak
   kOutOfMemory = 2,  // the last allocation that failed
   kExit = 3,         // in the exit handler
 };

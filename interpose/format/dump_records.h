@@ -325,15 +325,15 @@ struct SpanRecord {
 };
 static_assert(sizeof(SpanRecord) == 48);
 
-enum class PictureReason : std::uint8_t {
+enum class BreakdownReason : std::uint8_t {
   kNone = 0,
   kPeak = 1,         // use was higher than ever before
   kOutOfMemory = 2,  // an allocation failed with CUDA_ERROR_OUT_OF_MEMORY
   kPythonEnds = 3,   // Python's main module has ended, and the interpreter begins to end
 };
 
-// One stack's share of a picture.
-struct PictureShare {
+// One stack's share of a breakdown.
+struct BreakdownShare {
   Ref stack;
   std::uint16_t api;  // of its first live allocation, like `kind`
   Kind kind;
@@ -341,19 +341,19 @@ struct PictureShare {
   std::uint64_t bytes;  // 0 = unused
   std::uint64_t count;
 };
-static_assert(sizeof(PictureShare) == 24);
+static_assert(sizeof(BreakdownShare) == 24);
 
-constexpr std::uint32_t kPictureShares = 64;
+constexpr std::uint32_t kBreakdownShares = 64;
 
 // The live memory of a device at one moment: the stacks with the most bytes, and the sum of the others. Other threads
 // are not stopped, so their concurrent changes may be included or missing. Records are reused.
-struct PictureRecord {
+struct BreakdownRecord {
   std::uint32_t state;  // live: 0 = not valid, else the number of uses of the record
-  PictureReason reason;
+  BreakdownReason reason;
   std::uint8_t device;
   std::uint16_t api;     // out of memory: the call that failed
   Ref stack;             // likewise
-  std::uint32_t thread;  // that took the picture
+  std::uint32_t thread;  // that made the breakdown
   std::uint64_t time_ns;
   std::uint64_t asked_bytes;  // out of memory
   std::uint64_t live_bytes;
@@ -365,9 +365,9 @@ struct PictureRecord {
   std::uint32_t other_stacks;  // number of those stacks; too low if there were more than could be counted
   std::uint32_t times;         // live; out of memory: calls with this stack that failed so far
   std::uint8_t reserved[8];
-  PictureShare shares[kPictureShares];  // most bytes first
+  BreakdownShare shares[kBreakdownShares];  // most bytes first
 };
-static_assert(sizeof(PictureRecord) == 1632);
+static_assert(sizeof(BreakdownRecord) == 1632);
 
 // The audit's count of a driver function that makes or ends something, or of its calls with one stack that were not
 // recorded. Only successful calls, while recording was on.

@@ -6,7 +6,7 @@
 namespace culprit {
 
 using format::AllocationRecord;
-using format::BillRecord;
+using format::CallChargeRecord;
 using format::Kind;
 using format::Ref;
 
@@ -19,17 +19,17 @@ AllocationRecord* record_of(Process& process, std::uint64_t exec) {
   return record->kind == Kind::kGraphExec ? record : nullptr;
 }
 
-// The bill that the executable is counted on.
-BillRecord bill_of(const AllocationRecord& record) {
-  BillRecord bill = {};
-  bill.stack = record.stack;
-  bill.first_ns = bill.last_ns = record.time_ns;
-  bill.thread = record.thread;
-  bill.context = record.context;
-  bill.api = record.api;
-  bill.device = record.device;
-  bill.what = format::DriverMemory::kGraphExecutables;
-  return bill;
+// The charge that the executable is counted on.
+CallChargeRecord call_charge_of(const AllocationRecord& record) {
+  CallChargeRecord charge = {};
+  charge.stack = record.stack;
+  charge.first_ns = charge.last_ns = record.time_ns;
+  charge.thread = record.thread;
+  charge.context = record.context;
+  charge.api = record.api;
+  charge.device = record.device;
+  charge.what = format::DriverMemory::kGraphExecutables;
+  return charge;
 }
 
 void add_taken(AllocationRecord& record, std::int64_t taken) {
@@ -44,7 +44,7 @@ void note_executable_made(std::uint64_t exec, std::int64_t taken) {
     AllocationRecord* record = record_of(process, exec);
     if (record == nullptr) return;  // recording is off, or there was no room
     add_taken(*record, taken);
-    if (!process.tables.bills.count_made(bill_of(*record), process.dump))
+    if (!process.tables.call_charges.count_made(call_charge_of(*record), process.dump))
       add_counter(process.dump.header()->dropped_others, 1);
   });
 }
@@ -58,12 +58,12 @@ void note_executable_grown(std::uint64_t exec, std::int64_t taken) {
 
 ExecutableEnd::ExecutableEnd(Ref record) {
   if (record == 0) return;
-  record_on_own_stack([&](Process& process) { bill_ = bill_of(*process.dump.at<AllocationRecord>(record)); });
+  record_on_own_stack([&](Process& process) { charge_ = call_charge_of(*process.dump.at<AllocationRecord>(record)); });
 }
 
 void ExecutableEnd::finish() {
-  if (bill_.what == format::DriverMemory::kNone) return;
-  record_on_own_stack([&](Process& process) { process.tables.bills.count_destroyed(bill_, process.dump); });
+  if (charge_.what == format::DriverMemory::kNone) return;
+  record_on_own_stack([&](Process& process) { process.tables.call_charges.count_destroyed(charge_, process.dump); });
 }
 
 }  // namespace culprit

@@ -33,7 +33,7 @@ class ExecutableEnd {
   void finish();
 
  private:
-  format::BillRecord bill_ = {};  // with `what` kNone: no record
+  format::CallChargeRecord charge_ = {};  // with `what` kNone: no record
 };
 
 }  // namespace culprit

@@ -30,9 +30,9 @@ std::uint64_t raise_peak(format::DeviceRecord* device, std::uint64_t live) {
   return peak;
 }
 
-void picture_growth(LiveState& process, std::uint8_t ordinal, std::uint64_t live, bool at_exit) {
-  if (process.peak_pictures.wants(ordinal, live, at_exit) && rooms_above.picture_peak != nullptr)
-    rooms_above.picture_peak(process, ordinal, live, at_exit);
+void breakdown_growth(LiveState& process, std::uint8_t ordinal, std::uint64_t live, bool at_exit) {
+  if (process.peak_breakdowns.wants(ordinal, live, at_exit) && rooms_above.breakdown_peak != nullptr)
+    rooms_above.breakdown_peak(process, ordinal, live, at_exit);
 }
 
 // Reads free and total memory at such a peak, at most 20 times a second because it costs a driver call, and never
@@ -83,11 +83,11 @@ void flush_live_bytes(Process& process) {
     on_own_stack([&] { process.tables.time_lines.note(ordinal, live, now, process.dump); });
   }
   auto& state = static_cast<LiveState&>(process);
-  if (!grew || CULPRIT_LIKELY(!is_peak(state, ordinal, device, live) && !state.peak_pictures.wants(ordinal, live)))
+  if (!grew || CULPRIT_LIKELY(!is_peak(state, ordinal, device, live) && !state.peak_breakdowns.wants(ordinal, live)))
     return;
   on_own_stack([&] {
     read_memory_at_peak(state, ordinal, device, live);
-    picture_growth(state, ordinal, live, false);
+    breakdown_growth(state, ordinal, live, false);
   });
 }
 
@@ -122,7 +122,7 @@ void sum_live_bytes(Process& process) {
     __atomic_store_n(&device->live_bytes, live[ordinal], __ATOMIC_RELAXED);
     process.tables.time_lines.note(static_cast<std::uint8_t>(ordinal), live[ordinal], now_ns(process), process.dump);
     if (live[ordinal] > device->peak_live_bytes) device->peak_live_bytes = live[ordinal];
-    picture_growth(static_cast<LiveState&>(process), static_cast<std::uint8_t>(ordinal), live[ordinal], true);
+    breakdown_growth(static_cast<LiveState&>(process), static_cast<std::uint8_t>(ordinal), live[ordinal], true);
   }
 }
 

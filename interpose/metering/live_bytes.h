@@ -46,33 +46,35 @@ class GraphBytes {
   std::atomic<std::uint32_t> changes_;  // calls of note_change()
 };
 
-// When a growing device is worth a picture of its memory (pictures.h): a sixteenth more than in the last one, so that a
-// growing program causes a few dozen pictures; `at_exit`: when it is more at all.
-class PeakPictures {
+// When a growing device is worth a breakdown of its memory (breakdowns.h): a sixteenth more than in the last one, so
+// that a growing program causes a few dozen breakdowns; `at_exit`: when it is more at all.
+class PeakBreakdowns {
  public:
   bool wants(std::uint8_t device, std::uint64_t live, bool at_exit = false) const {
     if (device >= ContextTable::kMostDevices) return false;
-    std::uint64_t last = pictured_[device].load(std::memory_order_relaxed);
+    std::uint64_t last = last_breakdown_[device].load(std::memory_order_relaxed);
     return CULPRIT_UNLIKELY(live >= last + last / 16 + kLeastGrowth) || (at_exit && live > last);
   }
-  void note_taken(std::uint8_t device, std::uint64_t live) { pictured_[device].store(live, std::memory_order_relaxed); }
+  void note_taken(std::uint8_t device, std::uint64_t live) {
+    last_breakdown_[device].store(live, std::memory_order_relaxed);
+  }
 
  private:
   static constexpr std::uint64_t kLeastGrowth = 1 << 20;
-  std::atomic<std::uint64_t> pictured_[ContextTable::kMostDevices];  // bytes of the last picture at a peak
+  std::atomic<std::uint64_t> last_breakdown_[ContextTable::kMostDevices];  // bytes of the last breakdown at a peak
 };
 
 // The process with the parts of this file and of device_use.h.
 struct LiveState : CallStackState {
   GraphBytes graph_bytes;
-  PeakPictures peak_pictures;
+  PeakBreakdowns peak_breakdowns;
   std::atomic<std::uint64_t> last_reading_ns;  // of a device's memory
   // DeviceRecord::live_bytes when free memory was last read at a peak.
   std::atomic<std::uint64_t> live_at_reading[ContextTable::kMostDevices];
   DeviceUse device_use;
 };
 inline GraphBytes& graph_bytes_of(Process& process) { return static_cast<LiveState&>(process).graph_bytes; }
-inline PeakPictures& peak_pictures_of(Process& process) { return static_cast<LiveState&>(process).peak_pictures; }
+inline PeakBreakdowns& peak_breakdowns_of(Process& process) { return static_cast<LiveState&>(process).peak_breakdowns; }
 inline DeviceUse& device_use_of(Process& process) { return static_cast<LiveState&>(process).device_use; }
 
 constexpr std::uint64_t kHeldBackBytes = 4 << 20;

@@ -420,16 +420,16 @@ void Meter::add(std::uint8_t device, DriverMemory what, const Growth& growth) {
 }
 
 void Meter::note(Process& process, const Measurement& measurement, std::uint32_t context, const Growth& growth) {
-  format::BillRecord bill = {};
-  bill.stack = current_stack(process);
-  bill.bytes = growth.bytes;
-  bill.first_ns = bill.last_ns = now_ns(process);
-  bill.thread = thread_state.index;
-  bill.context = context;
-  bill.api = static_cast<std::uint16_t>(measurement.api);
-  bill.device = measurement.device;
-  bill.what = measurement.what;
-  if (!process.tables.bills.add(bill, process.dump)) add_counter(process.dump.header()->dropped_others, 1);
+  format::CallChargeRecord charge = {};
+  charge.stack = current_stack(process);
+  charge.bytes = growth.bytes;
+  charge.first_ns = charge.last_ns = now_ns(process);
+  charge.thread = thread_state.index;
+  charge.context = context;
+  charge.api = static_cast<std::uint16_t>(measurement.api);
+  charge.device = measurement.device;
+  charge.what = measurement.what;
+  if (!process.tables.call_charges.add(charge, process.dump)) add_counter(process.dump.header()->dropped_others, 1);
   add(measurement.device, measurement.what, growth);
 }
 
@@ -522,9 +522,9 @@ void Meter::note_context_ended(Process& process, std::uint32_t context) {
   look_ups_.forget();
   streams_.forget_context(context);
   std::uint8_t device = format::kNoDevice;
-  process.tables.bills.end_context(context, process.dump, [&](const format::BillRecord& bill) {
-    device = bill.device;
-    add(device, bill.what, {-bill.bytes, true, true});
+  process.tables.call_charges.end_context(context, process.dump, [&](const format::CallChargeRecord& charge) {
+    device = charge.device;
+    add(device, charge.what, {-charge.bytes, true, true});
   });
   if (device < ContextTable::kMostDevices) {
     SpinGuard guard(together_[device].lock);

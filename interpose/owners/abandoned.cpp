@@ -26,11 +26,11 @@ bool same_function(std::uint64_t a, std::uint64_t b, FunctionAt function_at) {
 }  // namespace
 
 Owner owner_of(const ThreadPaths& paths, Path path, Path event, FunctionAt function_at) {
-  ThreadPaths::Meeting meeting = paths.meet(path, event);
-  if (meeting.a_inner != 0 && meeting.b_inner != 0 &&
-      same_function(paths.address(meeting.a_inner), paths.address(meeting.b_inner), function_at))
-    return {meeting.a_inner, meeting.b_inner};
-  return {meeting.a, meeting.b};
+  ThreadPaths::Common common = paths.find_common(path, event);
+  if (common.a_inner != 0 && common.b_inner != 0 &&
+      same_function(paths.address(common.a_inner), paths.address(common.b_inner), function_at))
+    return {common.a_inner, common.b_inner};
+  return {common.a, common.b};
 }
 
 namespace {
@@ -91,39 +91,39 @@ SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, std::uin
   return same_handler(thrown_lsda, plain(thrown), made_lsda, plain(made), handlers == 1, type, is_caught_by);
 }
 
-Landing look_for_landing(const ThreadPaths& paths, Path thrown, Path caught, FunctionAt function_at) {
-  ThreadPaths::Meeting meeting = paths.meet(caught, thrown);
-  if (meeting.a == 0) return {Landing::How::kUnknown, 0, 0};
+ExceptionEnd look_for_end(const ThreadPaths& paths, Path thrown, Path caught, FunctionAt function_at) {
+  ThreadPaths::Common common = paths.find_common(caught, thrown);
+  if (common.a == 0) return {ExceptionEnd::How::kUnknown, 0, 0};
   // A real handler is in a frame that existed at the throw. Otherwise the C++ runtime caught the exception to end the
   // program: there is no handler, or the exception left a noexcept function.
-  bool in_handler = meeting.a_inner == paths.innermost(caught) && meeting.b_inner != 0 &&
-                    same_function(paths.address(meeting.a_inner), paths.address(meeting.b_inner), function_at);
-  if (!in_handler) return {Landing::How::kUncaught, ThreadPaths::kOutermost, 0};
-  return {Landing::How::kCaught, paths.cfa(meeting.b_inner), plain(paths.address(meeting.a_inner))};
+  bool in_handler = common.a_inner == paths.innermost(caught) && common.b_inner != 0 &&
+                    same_function(paths.address(common.a_inner), paths.address(common.b_inner), function_at);
+  if (!in_handler) return {ExceptionEnd::How::kUncaught, ThreadPaths::kOutermost, 0};
+  return {ExceptionEnd::How::kCaught, paths.cfa(common.b_inner), plain(paths.address(common.a_inner))};
 }
 
 // The cached result about the throw and the handler alone.
-ThreadPaths::Verdict about_landing(Path thrown, Path caught, const Landing& landing) {
-  ThreadPaths::Verdict verdict = {0, thrown, caught, {}, false, false, landing.handler_cfa};
-  verdict.landing = static_cast<std::uint16_t>(landing.how);
+ThreadPaths::Verdict about_exception_end(Path thrown, Path caught, const ExceptionEnd& end) {
+  ThreadPaths::Verdict verdict = {0, thrown, caught, {}, false, false, end.handler_cfa};
+  verdict.exception_end = static_cast<std::uint16_t>(end.how);
   return verdict;
 }
 
-ThreadPaths::Verdict find_verdict(const ThreadPaths& paths, Path path, Path thrown, Path caught, const Landing& landing,
-                                  TypeInfo type, FunctionAt function_at) {
+ThreadPaths::Verdict find_verdict(const ThreadPaths& paths, Path path, Path thrown, Path caught,
+                                  const ExceptionEnd& end, TypeInfo type, FunctionAt function_at) {
   ThreadPaths::Verdict verdict = {path, thrown, caught, {}, false, false, 0};
   Owner owner = owner_of(paths, path, thrown, function_at);
   if (owner.mine == 0) return verdict;
   verdict.owner_depth = paths.depth(owner.mine);
   verdict.cfa = owner_cfa(paths, owner);
-  if (landing.how == Landing::How::kUncaught) {
+  if (end.how == ExceptionEnd::How::kUncaught) {
     FunctionInfo info = {};
     verdict.abandoned = !(function_at(plain(paths.address(owner.mine)), &info) && info.is_startup);
-  } else if (verdict.cfa != landing.handler_cfa) {
-    verdict.abandoned = verdict.cfa < landing.handler_cfa;
+  } else if (verdict.cfa != end.handler_cfa) {
+    verdict.abandoned = verdict.cfa < end.handler_cfa;
   } else {
-    SameHandler same = handler_waits_for(paths.address(owner.theirs), paths.address(owner.mine), landing.catch_call,
-                                         type, function_at);
+    SameHandler same =
+        handler_waits_for(paths.address(owner.theirs), paths.address(owner.mine), end.catch_call, type, function_at);
     verdict.abandoned = same != SameHandler::kNo;
     verdict.ambiguous = same == SameHandler::kPerhaps;
   }
@@ -132,13 +132,14 @@ ThreadPaths::Verdict find_verdict(const ThreadPaths& paths, Path path, Path thro
 
 }  // namespace
 
-Landing find_landing(ThreadPaths& paths, Path thrown, Path caught, FunctionAt function_at) {
+ExceptionEnd find_exception_end(ThreadPaths& paths, Path thrown, Path caught, FunctionAt function_at) {
   ThreadPaths::Verdict* known = paths.verdict(0, thrown, caught);
   if (!known->is_about(0, thrown, caught)) {
-    Landing found = look_for_landing(paths, thrown, caught, function_at);
-    *known = about_landing(thrown, caught, found);
+    ExceptionEnd found = look_for_end(paths, thrown, caught, function_at);
+    *known = about_exception_end(thrown, caught, found);
   }
-  return {static_cast<Landing::How>(known->landing), known->cfa, plain(paths.address(paths.innermost(caught)))};
+  return {static_cast<ExceptionEnd::How>(known->exception_end), known->cfa,
+          plain(paths.address(paths.innermost(caught)))};
 }
 
 FoundHandler find_handler(const ThreadPaths& paths, Path thrown, TypeInfo type, FunctionAt function_at) {
@@ -152,28 +153,28 @@ FoundHandler find_handler(const ThreadPaths& paths, Path thrown, TypeInfo type, 
     for (int i = 0; i < site.count; ++i) {
       TypeInfo handler = nullptr;
       if (lsda.type_of(site.filters[i], &handler) && is_caught_by(type, handler) != 0)
-        return {{Landing::How::kCaught, paths.cfa(node), 0}, node, site.landing_pad};
+        return {{ExceptionEnd::How::kCaught, paths.cfa(node), 0}, node, site.landing_pad};
     }
   }
   bool whole = last != 0 && paths.outer(last) == 0 && !paths.is_cut(thrown);
-  Landing::How how = whole ? Landing::How::kUncaught : Landing::How::kUnknown;
+  ExceptionEnd::How how = whole ? ExceptionEnd::How::kUncaught : ExceptionEnd::How::kUnknown;
   return {{how, ThreadPaths::kOutermost, 0}, 0, 0};
 }
 
-Landing find_landing_by_tables(ThreadPaths& paths, Path thrown, TypeInfo type, FunctionAt function_at) {
+ExceptionEnd find_exception_end_by_tables(ThreadPaths& paths, Path thrown, TypeInfo type, FunctionAt function_at) {
   ThreadPaths::Verdict* known = paths.verdict(0, thrown, thrown);
   if (!known->is_about(0, thrown, thrown)) {
-    Landing found = find_handler(paths, thrown, type, function_at).landing;
-    *known = about_landing(thrown, thrown, found);
+    ExceptionEnd found = find_handler(paths, thrown, type, function_at).exception_end;
+    *known = about_exception_end(thrown, thrown, found);
   }
-  return {static_cast<Landing::How>(known->landing), known->cfa, 0};
+  return {static_cast<ExceptionEnd::How>(known->exception_end), known->cfa, 0};
 }
 
-ThreadPaths::Verdict judge(ThreadPaths& paths, Path path, Path thrown, Path caught, const Landing& landing,
+ThreadPaths::Verdict judge(ThreadPaths& paths, Path path, Path thrown, Path caught, const ExceptionEnd& end,
                            TypeInfo type, FunctionAt function_at) {
   ThreadPaths::Verdict* known = paths.verdict(path, thrown, caught);
   if (!known->is_about(path, thrown, caught))
-    *known = find_verdict(paths, path, thrown, caught, landing, type, function_at);
+    *known = find_verdict(paths, path, thrown, caught, end, type, function_at);
   const ThreadPaths::Verdict verdict = *known;
   if (!verdict.abandoned) *paths.verdict(path, thrown, kAnyHandler) = {path, thrown, kAnyHandler, {}, false, false, 0};
   return verdict;

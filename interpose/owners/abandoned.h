@@ -31,7 +31,7 @@ struct Owner {
 Owner owner_of(const ThreadPaths& paths, ThreadPaths::Path path, ThreadPaths::Path event, FunctionAt function_at);
 
 // How an exception ended.
-struct Landing {
+struct ExceptionEnd {
   enum class How : std::uint8_t {
     kUnknown,   // probably on another stack
     kCaught,    // by the frame with this CFA
@@ -42,7 +42,8 @@ struct Landing {
 };
 
 // `caught`: the path of the call of __cxa_begin_catch.
-Landing find_landing(ThreadPaths& paths, ThreadPaths::Path thrown, ThreadPaths::Path caught, FunctionAt function_at);
+ExceptionEnd find_exception_end(ThreadPaths& paths, ThreadPaths::Path thrown, ThreadPaths::Path caught,
+                                FunctionAt function_at);
 
 // Call at the throw, while its frames exist: notes which handles stand in the frames of the live allocations' owners
 // (ThreadPaths::look_in_frames).
@@ -51,17 +52,18 @@ void look_at_owners(ThreadPaths& paths, ThreadPaths::Path thrown, FunctionAt fun
 // The handler that the unwinder is about to find, according to the tables: for a runtime whose __cxa_begin_catch is not
 // hooked. `frame`: the handler's function in the throw's path, 0 = none; `pad`: the landing pad's address.
 struct FoundHandler {
-  Landing landing;
+  ExceptionEnd exception_end;
   ThreadPaths::Node frame;
   std::uint64_t pad;
 };
 FoundHandler find_handler(const ThreadPaths& paths, ThreadPaths::Path thrown, TypeInfo type, FunctionAt function_at);
-// Only the landing of find_handler(), cached in `paths`.
-Landing find_landing_by_tables(ThreadPaths& paths, ThreadPaths::Path thrown, TypeInfo type, FunctionAt function_at);
+// Only the end of find_handler(), cached in `paths`.
+ExceptionEnd find_exception_end_by_tables(ThreadPaths& paths, ThreadPaths::Path thrown, TypeInfo type,
+                                          FunctionAt function_at);
 
 // Whether an exception of `type` abandoned the allocations made by `path`. Cached in `paths`; call forget_verdicts()
 // after a module was unloaded.
 ThreadPaths::Verdict judge(ThreadPaths& paths, ThreadPaths::Path path, ThreadPaths::Path thrown,
-                           ThreadPaths::Path caught, const Landing& landing, TypeInfo type, FunctionAt function_at);
+                           ThreadPaths::Path caught, const ExceptionEnd& end, TypeInfo type, FunctionAt function_at);
 
 }  // namespace culprit

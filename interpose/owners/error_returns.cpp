@@ -22,7 +22,7 @@ struct OwnedPath {
 };
 
 // An activation that saw the failure. There is at most one per frame.
-struct Witness {
+struct OwnerFrame {
   std::uint64_t cfa;
   std::uint32_t since;
   bool is_startup;  // libc's caller of main, or of a thread's function: never an owner
@@ -34,10 +34,10 @@ class OwnedPaths {
     paths.for_each_active([&](Path path) {
       Owner owner = owner_of(paths, path, failed, function_at);
       if (owner.mine == 0 || count_ == kMost) return;
-      Witness witness = witness_of(owner.mine, path);
-      if (witness.is_startup) return;
-      owned_[count_++] = {path, witness.since, paths.depth(owner.mine)};
-      if (witness.since < oldest_) oldest_ = witness.since;
+      OwnerFrame frame = owner_frame_of(owner.mine, path);
+      if (frame.is_startup) return;
+      owned_[count_++] = {path, frame.since, paths.depth(owner.mine)};
+      if (frame.since < oldest_) oldest_ = frame.since;
     });
   }
 
@@ -53,25 +53,25 @@ class OwnedPaths {
  private:
   static constexpr int kMost = 128;
 
-  Witness witness_of(Node owner, Path path) {
+  OwnerFrame owner_frame_of(Node owner, Path path) {
     std::uint64_t cfa = paths_.cfa(owner);
-    for (int i = 0; i < witness_count_; ++i) {
-      if (witnesses_[i].cfa == cfa) return witnesses_[i];
+    for (int i = 0; i < owner_frame_count_; ++i) {
+      if (owner_frames_[i].cfa == cfa) return owner_frames_[i];
     }
     FunctionInfo info = {};
     bool known = function_at_(paths_.address(owner) & ~format::kFrameExact, &info);
-    Witness witness = {cfa, paths_.last_call_outside(path, cfa, 0), known && info.is_startup};
-    if (witness_count_ < kMaxStackDepth) witnesses_[witness_count_++] = witness;
-    return witness;
+    OwnerFrame frame = {cfa, paths_.last_call_outside(path, cfa, 0), known && info.is_startup};
+    if (owner_frame_count_ < kMaxStackDepth) owner_frames_[owner_frame_count_++] = frame;
+    return frame;
   }
 
   ThreadPaths& paths_;
   FunctionAt function_at_;
   int count_ = 0;
-  int witness_count_ = 0;
+  int owner_frame_count_ = 0;
   std::uint32_t oldest_ = ~0U;
   OwnedPath owned_[kMost];
-  Witness witnesses_[kMaxStackDepth];
+  OwnerFrame owner_frames_[kMaxStackDepth];
 };
 
 // Sticky errors: every later call on the context fails, until the process ends (documented in cuda.h at each). Only the

@@ -150,26 +150,26 @@ void ThreadPaths::restart_clock_here() {
   seen_mask_ = ~0U;
 }
 
-ThreadPaths::Meeting ThreadPaths::meet(Path path_a, Path path_b) const {
+ThreadPaths::Common ThreadPaths::find_common(Path path_a, Path path_b) const {
   Node a = paths_[path_a].innermost;
   Node b = paths_[path_b].innermost;
   bool cut = nodes_[a].cut || nodes_[b].cut;
-  Meeting meeting = {0, 0, 0, 0};
+  Common common = {0, 0, 0, 0};
   while (a != 0 && b != 0) {
     const NodeData& at_a = nodes_[a];
     const NodeData& at_b = nodes_[b];
     // If the outermost frames are not known, the same address at the same place is enough.
     if (a == b || (cut && at_a.pointer == at_b.pointer && at_a.address == at_b.address)) {
-      meeting.a = a;
-      meeting.b = b;
-      return meeting;
+      common.a = a;
+      common.b = b;
+      return common;
     }
     if (at_a.pointer <= at_b.pointer) {
-      meeting.a_inner = a;
+      common.a_inner = a;
       a = at_a.outer;
     }
     if (at_b.pointer <= at_a.pointer) {
-      meeting.b_inner = b;
+      common.b_inner = b;
       b = at_b.outer;
     }
   }

@@ -85,11 +85,11 @@ class ThreadPaths {
   }
 
   // The innermost frame that two paths share: the same return address at the same place, and equal outer frames.
-  struct Meeting {
+  struct Common {
     Node a, b;              // the shared frame, 0 = they share none (another stack); a == b, unless one is cut
     Node a_inner, b_inner;  // the frames that it called, 0 = it is the innermost
   };
-  Meeting meet(Path a, Path b) const;
+  Common find_common(Path a, Path b) const;
 
   std::uint64_t address(Node node) const { return nodes_[node].address; }
   // The CFA of the function that this frame called.
@@ -193,7 +193,7 @@ class ThreadPaths {
     Path path, thrown, caught;
     union {
       std::uint16_t owner_depth;
-      std::uint16_t landing;  // with `path` 0: how the exception ended, a Landing::How
+      std::uint16_t exception_end;  // with `path` 0: how the exception ended, an ExceptionEnd::How
     };
     bool abandoned;
     bool ambiguous;

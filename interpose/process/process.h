@@ -10,13 +10,13 @@
 #include <cstdint>
 
 #include "interpose/base/placement.h"
-#include "interpose/cpython/python_frames.h"
 #include "interpose/dump/dump_tables.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/process/options.h"
 #include "interpose/process/stack_holders.h"
 #include "interpose/process/thread_memory.h"
 #include "interpose/process/thread_state.h"
+#include "interpose/python_stacks/python_frames.h"
 #include "interpose/stacks/stack_tables.h"
 #include "interpose/system/clock.h"
 

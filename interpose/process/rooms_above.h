@@ -24,8 +24,8 @@ struct RoomsAbove {
   void (*end_thread)();
   // Likewise, for the causes: before the private data of a recorded thread is freed.
   void (*note_thread_end)(Process& process);
-  // `live` bytes of a device are in use, which is much more than in the last picture; `at_exit`: or more at all.
-  void (*picture_peak)(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit);
+  // `live` bytes of a device are in use, which is much more than in the last breakdown; `at_exit`: or more at all.
+  void (*breakdown_peak)(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit);
   // Serves ViewRequest bits, see request_view().
   void (*serve_view)(Process& process, std::uint32_t requests);
   void (*begin_audit)();

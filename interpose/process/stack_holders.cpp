@@ -2,8 +2,8 @@
 
 #include <time.h>
 
-#include "interpose/cpython/python_frames.h"
 #include "interpose/owners/thread_paths.h"
+#include "interpose/python_stacks/python_frames.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/system/clock.h"
 #include "interpose/system/os.h"

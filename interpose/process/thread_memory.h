@@ -10,11 +10,11 @@
 
 #include <cstdint>
 
-#include "interpose/cpython/python_frames.h"
 #include "interpose/dump/live_table.h"
 #include "interpose/owners/error_returns.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/process/stack_holders.h"
+#include "interpose/python_stacks/python_frames.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/system/spin_lock.h"
 

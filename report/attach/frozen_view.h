@@ -1,4 +1,4 @@
-// The view from inside a running Python process, taken in a frozen copy of it (interpose/view/frozen_copy.h).
+// The view from inside a running Python process, taken in a frozen copy of it (interpose/inside_python/frozen_copy.h).
 #pragma once
 
 #include <chrono>

@@ -157,7 +157,7 @@ class Top {
  public:
   explicit Top(const TopCommand& command) : command_(command) {}
 
-  std::string picture(const Report& report, const Figures& figures) {
+  std::string breakdown(const Report& report, const Figures& figures) {
     std::ostringstream out;
     std::string words;
     for (const std::string& word : report.process.command) words += (words.empty() ? "" : " ") + printable(word);
@@ -285,7 +285,7 @@ int run_top(const TopCommand& command) try {
     }
     if (report.process.status.ended == Ended::kRunning) figures.read(&report);
     begin_look(terminal, look);
-    std::cout << top.picture(report, figures) << std::flush;
+    std::cout << top.breakdown(report, figures) << std::flush;
     if (look == times || report.process.status.ended != Ended::kRunning || report.snapshot_ns != 0) return kExitFine;
     std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
   }

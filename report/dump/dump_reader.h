@@ -129,10 +129,12 @@ class Dump {
   std::vector<format::TimeLineRecord> time_lines() const;
   std::vector<format::SiteRecord> sites() const { return all<format::SiteRecord>(chunks_.sites); }
 
-  std::vector<format::PictureRecord> pictures() const { return all<format::PictureRecord>(chunks_.pictures); }
+  std::vector<format::BreakdownRecord> breakdowns() const { return all<format::BreakdownRecord>(chunks_.breakdowns); }
 
   std::vector<format::SharingRecord> sharings() const { return all<format::SharingRecord>(chunks_.sharings); }
-  std::vector<format::BillRecord> bills() const { return all<format::BillRecord>(chunks_.bills); }
+  std::vector<format::CallChargeRecord> call_charges() const {
+    return all<format::CallChargeRecord>(chunks_.call_charges);
+  }
   std::vector<format::BalanceRecord> balances() const { return all<format::BalanceRecord>(chunks_.balances); }
   std::vector<format::ShareRecord> shares() const { return all<format::ShareRecord>(chunks_.shares); }
 

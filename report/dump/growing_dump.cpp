@@ -44,7 +44,8 @@ bool GrowingDump::find_chunks(int file) {
     if (chunk.magic != kChunkMagic || chunk.bytes < kChunkAlignment || chunk.bytes % kChunkAlignment != 0 ||
         chunk.bytes > header_.file_bytes - end_)
       return false;
-    if (chunk.type == ChunkType::kDevices || chunk.type == ChunkType::kPictures) chunks_.push_back({end_, chunk.type});
+    if (chunk.type == ChunkType::kDevices || chunk.type == ChunkType::kBreakdowns)
+      chunks_.push_back({end_, chunk.type});
     end_ += chunk.bytes;
   }
   return true;
@@ -65,11 +66,11 @@ void GrowingDump::read_records(int file) {
       }
       continue;
     }
-    PictureRecord picture;
-    for (std::uint64_t i = 0; i < chunk.used / sizeof(picture) && failures_.size() < kMost; ++i) {
-      const bool failed = read_record(file, first + i * sizeof(picture), &picture) &&
-                          picture.reason == PictureReason::kOutOfMemory && picture.device != kNoDevice;
-      if (failed) failures_.push_back({picture.device, picture.time_ns});
+    BreakdownRecord breakdown;
+    for (std::uint64_t i = 0; i < chunk.used / sizeof(breakdown) && failures_.size() < kMost; ++i) {
+      const bool failed = read_record(file, first + i * sizeof(breakdown), &breakdown) &&
+                          breakdown.reason == BreakdownReason::kOutOfMemory && breakdown.device != kNoDevice;
+      if (failed) failures_.push_back({breakdown.device, breakdown.time_ns});
     }
   }
 }

@@ -44,7 +44,7 @@ class GrowingDump {
   std::string path_;
   format::Header header_ = {};
   std::uint64_t end_ = format::kHeaderBytes;  // of the chunks that were seen
-  std::vector<Chunk> chunks_;                 // those with devices or pictures
+  std::vector<Chunk> chunks_;                 // those with devices or breakdowns
   std::vector<format::DeviceRecord> devices_;
   std::vector<FailedMoment> failures_;
 };

@@ -10,8 +10,8 @@
 
 namespace culprit::report {
 
-std::string gpu_of(const Picture& picture) {
-  return picture.device ? "GPU " + std::to_string(*picture.device) : "the GPU";
+std::string gpu_of(const Breakdown& breakdown) {
+  return breakdown.device ? "GPU " + std::to_string(*breakdown.device) : "the GPU";
 }
 
 std::string place_of_stack(const ResolvedStack& stack) {
@@ -19,17 +19,17 @@ std::string place_of_stack(const ResolvedStack& stack) {
   return frame == nullptr ? "(stack not recorded)" : frame_text(*frame);
 }
 
-std::string failure_text(const Report& report, const Picture& picture) {
-  std::string text = whose_prefix(report, picture.process) + printable(picture.api);
-  text += picture.asked_bytes != 0 ? " asked for " + format_bytes(picture.asked_bytes) : " failed";
-  text += " at " + place_of_stack(*picture.stack) + ", at " + format_time(picture.time_ns);
-  if (picture.times > 1) text += ", the last of " + std::to_string(picture.times) + " times";
+std::string failure_text(const Report& report, const Breakdown& breakdown) {
+  std::string text = whose_prefix(report, breakdown.process) + printable(breakdown.api);
+  text += breakdown.asked_bytes != 0 ? " asked for " + format_bytes(breakdown.asked_bytes) : " failed";
+  text += " at " + place_of_stack(*breakdown.stack) + ", at " + format_time(breakdown.time_ns);
+  if (breakdown.times > 1) text += ", the last of " + std::to_string(breakdown.times) + " times";
   text += "; ";
-  if (picture.memory.total_bytes != 0)
-    text += format_bytes(picture.memory.total_bytes - picture.memory.free_bytes) + " of " +
-            format_bytes(picture.memory.total_bytes) + " of " + gpu_of(picture) + " in use, " +
-            format_bytes(picture.memory.free_bytes) + " free, ";
-  return text + format_bytes(picture.live_bytes) + " by this process";
+  if (breakdown.memory.total_bytes != 0)
+    text += format_bytes(breakdown.memory.total_bytes - breakdown.memory.free_bytes) + " of " +
+            format_bytes(breakdown.memory.total_bytes) + " of " + gpu_of(breakdown) + " in use, " +
+            format_bytes(breakdown.memory.free_bytes) + " free, ";
+  return text + format_bytes(breakdown.live_bytes) + " by this process";
 }
 
 std::string idle_text(const IdleMemory& idle) {
@@ -44,9 +44,9 @@ std::string idle_text(const IdleMemory& idle) {
   return text;
 }
 
-std::string charges_text(const Picture& picture, const GpuCharges& charges, std::size_t most) {
+std::string charges_text(const Breakdown& breakdown, const GpuCharges& charges, std::size_t most) {
   if (!charges.problem.empty()) return "not known: " + printable(charges.problem);
-  const std::uint64_t after = charges.asked_ns > picture.time_ns ? charges.asked_ns - picture.time_ns : 0;
+  const std::uint64_t after = charges.asked_ns > breakdown.time_ns ? charges.asked_ns - breakdown.time_ns : 0;
   std::string text = "NVML, " + format_time(after) + " after the failure" +
                      (charges.after_end ? " and after the end of this process: " : ": ");
   std::size_t shown = 0;

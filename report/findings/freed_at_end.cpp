@@ -11,17 +11,17 @@ namespace {
 constexpr std::size_t kMostStacks = 3;
 
 void collect_freed_at_end(const Report& report, std::vector<Finding>* list) {
-  for (const Picture& picture : report.freed_at_end) {
+  for (const Breakdown& breakdown : report.freed_at_end) {
     Finding& finding =
         add_finding(FindingKind::kFreedAtEnd,
-                    whose_prefix(report, picture.process) + format_bytes(picture.live_bytes) + " in " +
-                        plural(picture.live_count, "allocation", "allocations") + " on " + gpu_of(picture),
+                    whose_prefix(report, breakdown.process) + format_bytes(breakdown.live_bytes) + " in " +
+                        plural(breakdown.live_count, "allocation", "allocations") + " on " + gpu_of(breakdown),
                     list);
-    finding.bytes = picture.live_bytes;
-    finding.count = picture.live_count;
-    finding.device = picture.device;
-    if (!report.job.empty()) finding.processes = {picture.process};
-    for (const PictureEntry& entry : picture.entries) {
+    finding.bytes = breakdown.live_bytes;
+    finding.count = breakdown.live_count;
+    finding.device = breakdown.device;
+    if (!report.job.empty()) finding.processes = {breakdown.process};
+    for (const BreakdownEntry& entry : breakdown.entries) {
       if (finding.places.size() == kMostStacks) break;
       finding.add_place("allocated", entry.stack);
     }

@@ -27,26 +27,26 @@ void add_facts(const OutOfMemory& failure, Finding* finding) {
   for (std::size_t i = 0; i < std::min(failure.lines.size(), kMostLines); ++i)
     finding->facts.push_back(holder_text(failure.lines[i]));
   for (const IdleMemory& idle : failure.idle) finding->facts.push_back("idle: " + idle_text(idle));
-  for (const GpuCharges& charges : failure.picture->charges)
-    finding->facts.push_back("other processes: " + charges_text(*failure.picture, charges, kMostLines));
+  for (const GpuCharges& charges : failure.breakdown->charges)
+    finding->facts.push_back("other processes: " + charges_text(*failure.breakdown, charges, kMostLines));
 }
 
 void collect_out_of_memory(const Report& report, std::vector<Finding>* list) {
   const Explainer explainer(report);
-  const Picture* before = nullptr;
-  for (const Picture& picture : report.pictures) {
-    if (!picture.out_of_memory) continue;
+  const Breakdown* before = nullptr;
+  for (const Breakdown& breakdown : report.breakdowns) {
+    if (!breakdown.out_of_memory) continue;
     // The last failure of each process comes first.
-    const bool last = before == nullptr || before->process != picture.process;
-    before = &picture;
+    const bool last = before == nullptr || before->process != breakdown.process;
+    before = &breakdown;
     if (!last) continue;
-    Finding& finding = add_finding(FindingKind::kOutOfMemory, failure_text(report, picture), list);
-    finding.bytes = picture.asked_bytes;
-    finding.count = picture.times;
-    finding.device = picture.device;
-    if (!report.job.empty()) finding.processes = {picture.process};
-    finding.add_place("asked for", picture.stack);
-    const OutOfMemory failure = explainer.explain(picture);
+    Finding& finding = add_finding(FindingKind::kOutOfMemory, failure_text(report, breakdown), list);
+    finding.bytes = breakdown.asked_bytes;
+    finding.count = breakdown.times;
+    finding.device = breakdown.device;
+    if (!report.job.empty()) finding.processes = {breakdown.process};
+    finding.add_place("asked for", breakdown.stack);
+    const OutOfMemory failure = explainer.explain(breakdown);
     add_facts(failure, &finding);
     finding.hint = failure.would_fit;
   }

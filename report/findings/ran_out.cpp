@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostKeepers = 3;
 
 void collect_ran_out(const Report& report, std::vector<Finding>* list) {
-  if (!report.pictures.empty() && !report.pictures.front().caches.empty()) return;
+  if (!report.breakdowns.empty() && !report.breakdowns.front().caches.empty()) return;
   for (const CacheInside& inside : report.ran_out) {
     Finding& finding = add_finding(FindingKind::kRanOut, inside.pool + ": " + tensors_text(inside), list);
     finding.bytes = inside.live_bytes;

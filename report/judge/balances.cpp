@@ -224,16 +224,16 @@ std::vector<Balance> read_balances(const Dump& dump, const Report& report) {
   return balances;
 }
 
-void mark_bills_beside_others(Report* report) {
-  for (Bill& bill : report->bills) {
-    bill.beside_others = std::any_of(report->balances.begin(), report->balances.end(), [&](const Balance& balance) {
-      return balance.device == bill.device && balance.is_not_known(bill.what);
+void mark_charges_beside_others(Report* report) {
+  for (CallCharge& charge : report->call_charges) {
+    charge.beside_others = std::any_of(report->balances.begin(), report->balances.end(), [&](const Balance& balance) {
+      return balance.device == charge.device && balance.is_not_known(charge.what);
     });
   }
 }
 
 std::vector<BalanceRecord> read_present_use(const Dump& dump, const Report& report,
-                                            const std::vector<BillRecord>& bills) {
+                                            const std::vector<CallChargeRecord>& call_charges) {
   std::vector<BalanceRecord> present;
   if (report.process.status.ended != Ended::kRunning || report.snapshot_ns != 0) return present;
   for (const DeviceInfo& device : report.devices) {
@@ -248,11 +248,11 @@ std::vector<BalanceRecord> read_present_use(const Dump& dump, const Report& repo
   dump.for_each_allocation([&](const AllocationRecord& record, Ref) {
     if (place[record.device] < live.size()) live[place[record.device]].add(record);
   });
-  for (const BillRecord& bill : bills) {
-    const auto what = static_cast<std::size_t>(bill.what);
-    const std::size_t at = place[bill.device];
-    if (at == present.size() || bill.context == kNoIndex || what >= kDriverMemoryKinds) continue;
-    if (__builtin_add_overflow(present[at].taken[what], bill.bytes, &present[at].taken[what]))
+  for (const CallChargeRecord& charge : call_charges) {
+    const auto what = static_cast<std::size_t>(charge.what);
+    const std::size_t at = place[charge.device];
+    if (at == present.size() || charge.context == kNoIndex || what >= kDriverMemoryKinds) continue;
+    if (__builtin_add_overflow(present[at].taken[what], charge.bytes, &present[at].taken[what]))
       present[at].taken[what] = INT64_MAX;
   }
   for (std::size_t i = 0; i < present.size(); ++i) {
@@ -289,28 +289,29 @@ std::optional<Balance> balance_now(const Report& report, unsigned device, std::o
   return balance;
 }
 
-std::vector<Bill> read_bills(const std::vector<BillRecord>& records, const Dump& dump, const StackResolver& stacks) {
-  std::vector<Bill> bills;
-  for (const BillRecord& record : records) {
+std::vector<CallCharge> read_call_charges(const std::vector<CallChargeRecord>& records, const Dump& dump,
+                                          const StackResolver& stacks) {
+  std::vector<CallCharge> call_charges;
+  for (const CallChargeRecord& record : records) {
     if (record.device == kNoDevice) continue;
-    Bill bill;
-    bill.device = record.device;
-    bill.what = part_of(record.what);
-    bill.stack = &stacks.stack(record.stack);
-    bill.api = api_of(dump, record.api, *bill.stack);
-    bill.bytes = record.bytes;
-    bill.count = record.count;
-    bill.first_ns = record.first_ns;
-    bill.last_ns = record.last_ns;
-    bill.ended = record.context == kNoIndex;
-    bill.made = record.made;
-    bill.most_live = std::min(record.most_live, record.made);
-    bill.live = std::min(record.live, record.most_live);
-    bills.push_back(std::move(bill));
+    CallCharge charge;
+    charge.device = record.device;
+    charge.what = part_of(record.what);
+    charge.stack = &stacks.stack(record.stack);
+    charge.api = api_of(dump, record.api, *charge.stack);
+    charge.bytes = record.bytes;
+    charge.count = record.count;
+    charge.first_ns = record.first_ns;
+    charge.last_ns = record.last_ns;
+    charge.ended = record.context == kNoIndex;
+    charge.made = record.made;
+    charge.most_live = std::min(record.most_live, record.made);
+    charge.live = std::min(record.live, record.most_live);
+    call_charges.push_back(std::move(charge));
   }
-  std::stable_sort(bills.begin(), bills.end(),
-                   [](const Bill& left, const Bill& right) { return left.bytes > right.bytes; });
-  return bills;
+  std::stable_sort(call_charges.begin(), call_charges.end(),
+                   [](const CallCharge& left, const CallCharge& right) { return left.bytes > right.bytes; });
+  return call_charges;
 }
 
 namespace {
@@ -322,17 +323,17 @@ bool allocated_on(const DeviceInfo& device) {
 
 // Something else than its contexts made the driver take memory there.
 bool is_used_otherwise(const Report& report, unsigned device) {
-  return std::any_of(report.bills.begin(), report.bills.end(), [&](const Bill& bill) {
-    return bill.device == device && bill.what != BalancePart::kContexts && bill.bytes > 0;
+  return std::any_of(report.call_charges.begin(), report.call_charges.end(), [&](const CallCharge& charge) {
+    return charge.device == device && charge.what != BalancePart::kContexts && charge.bytes > 0;
   });
 }
 
 // The bytes of the process on the device besides contexts.
 std::uint64_t leftovers_on(const Report& report, const DeviceInfo& device) {
   std::uint64_t bytes = device.live_bytes;
-  for (const Bill& bill : report.bills) {
-    if (bill.device == device.ordinal && bill.what != BalancePart::kContexts && bill.bytes > 0 && !bill.ended)
-      bytes += static_cast<std::uint64_t>(bill.bytes);
+  for (const CallCharge& charge : report.call_charges) {
+    if (charge.device == device.ordinal && charge.what != BalancePart::kContexts && charge.bytes > 0 && !charge.ended)
+      bytes += static_cast<std::uint64_t>(charge.bytes);
   }
   return bytes;
 }

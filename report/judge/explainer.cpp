@@ -21,21 +21,21 @@ void sort_by_bytes(List* list) {
                    [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
 }
 
-const Frame* frame_of(const PictureEntry& entry) {
+const Frame* frame_of(const BreakdownEntry& entry) {
   const Pool* pool = entry.pool.empty() ? nullptr : pool_by_name(entry.pool);
   return pool != nullptr ? user_of_pool(*entry.stack, *pool) : naming_frame(*entry.stack);
 }
 
 std::uint32_t place_of(const Frame* frame) { return frame == nullptr ? 0 : frame->place; }
 
-using Entries = std::vector<const PictureEntry*>;
+using Entries = std::vector<const BreakdownEntry*>;
 
 // The callers at the first frame, from the line outward, at which the stacks differ.
 std::vector<LineCaller> callers_of(const Entries& entries) {
   constexpr std::size_t kMost = 64;  // frames outward
   if (entries.size() < 2 || frame_of(*entries.front()) == nullptr) return {};
   std::vector<std::size_t> lines;  // the line's place in each stack
-  for (const PictureEntry* entry : entries) {
+  for (const BreakdownEntry* entry : entries) {
     const std::vector<const Frame*>& frames = entry->stack->frames;
     lines.push_back(
         static_cast<std::size_t>(std::find(frames.begin(), frames.end(), frame_of(*entry)) - frames.begin()));
@@ -62,14 +62,14 @@ std::vector<LineCaller> callers_of(const Entries& entries) {
 
 HolderLine line_of(const Entries& entries) {
   HolderLine line;
-  const PictureEntry& largest = *entries.front();
+  const BreakdownEntry& largest = *entries.front();
   line.what = largest.pool.empty() ? LineOf::kAllocations : LineOf::kSegments;
   line.api = largest.api;
   line.kind = largest.kind;
   line.pool = largest.pool;
   line.stack = largest.stack;
   line.frame = frame_of(largest);
-  for (const PictureEntry* entry : entries) {
+  for (const BreakdownEntry* entry : entries) {
     line.bytes += entry->bytes;
     line.count += entry->count;
   }
@@ -77,19 +77,19 @@ HolderLine line_of(const Entries& entries) {
   return line;
 }
 
-const CacheInside* account_of(const Picture& picture, const std::string& pool) {
-  for (const CacheInside& cache : picture.caches) {
+const CacheInside* account_of(const Breakdown& breakdown, const std::string& pool) {
+  for (const CacheInside& cache : breakdown.caches) {
     if (cache.pool == pool && !cache.largest.empty()) return &cache;
   }
   return nullptr;
 }
 
 // Segments of a cache whose tensors are known are left out.
-void add_allocations(const Picture& picture, std::vector<HolderLine>* lines) {
+void add_allocations(const Breakdown& breakdown, std::vector<HolderLine>* lines) {
   std::map<std::tuple<std::uint32_t, format::Kind, std::string>, std::size_t> known;
   std::vector<Entries> groups;
-  for (const PictureEntry& entry : picture.entries) {
-    if (!entry.pool.empty() && account_of(picture, entry.pool) != nullptr) continue;
+  for (const BreakdownEntry& entry : breakdown.entries) {
+    if (!entry.pool.empty() && account_of(breakdown, entry.pool) != nullptr) continue;
     const std::uint32_t place = place_of(frame_of(entry));
     const auto [at, added] = known.try_emplace({place, entry.kind, entry.pool}, groups.size());
     if (added || place == 0) {
@@ -102,8 +102,8 @@ void add_allocations(const Picture& picture, std::vector<HolderLine>* lines) {
 }
 
 // One line for each place; of several holders that of the most bytes.
-void add_tensors(const Picture& picture, std::vector<HolderLine>* lines) {
-  for (const CacheInside& cache : picture.caches) {
+void add_tensors(const Breakdown& breakdown, std::vector<HolderLine>* lines) {
+  for (const CacheInside& cache : breakdown.caches) {
     const std::size_t first = lines->size();
     for (const CacheInside::Place& place : cache.largest) {
       HolderLine* line = nullptr;
@@ -129,8 +129,8 @@ void add_tensors(const Picture& picture, std::vector<HolderLine>* lines) {
 }
 
 // Live tensors of which neither line nor holder is known, after all others.
-void add_unknown_tensors(const Picture& picture, std::vector<HolderLine>* lines) {
-  for (const CacheInside& cache : picture.caches) {
+void add_unknown_tensors(const Breakdown& breakdown, std::vector<HolderLine>* lines) {
+  for (const CacheInside& cache : breakdown.caches) {
     if (cache.largest.empty()) continue;
     std::uint64_t known = 0;
     for (const CacheInside::Place& place : cache.largest) known += place.bytes;
@@ -155,7 +155,7 @@ void add_idle(OutOfMemory* failure) {
         failure->idle.push_back({balance_words(item.what), item.what, static_cast<std::uint64_t>(item.bytes), nullptr});
     }
   }
-  for (const CacheInside& cache : failure->picture->caches) {
+  for (const CacheInside& cache : failure->breakdown->caches) {
     if (cache.idle_bytes != 0) failure->idle.push_back({cache.pool, BalancePart::kCached, cache.idle_bytes, &cache});
   }
   sort_by_bytes(&failure->idle);
@@ -164,10 +164,10 @@ void add_idle(OutOfMemory* failure) {
 }  // namespace
 
 Explainer::Explainer(const Report& report) {
-  for (const Picture& picture : report.pictures) {
-    if (!picture.out_of_memory || !picture.device) continue;
-    std::uint64_t& last = last_ns_[{picture.process, *picture.device}];
-    last = std::max(last, picture.time_ns);
+  for (const Breakdown& breakdown : report.breakdowns) {
+    if (!breakdown.out_of_memory || !breakdown.device) continue;
+    std::uint64_t& last = last_ns_[{breakdown.process, *breakdown.device}];
+    last = std::max(last, breakdown.time_ns);
   }
   for (const Balance& balance : report.balances) {
     if (balance.moment == format::Moment::kOutOfMemory)
@@ -179,12 +179,12 @@ Explainer::Explainer(const Report& report) {
 }
 
 // The balance is of the last failure.
-const Balance* Explainer::balance_of(const Picture& picture) const {
-  if (!picture.device) return nullptr;
-  const Place place = {picture.process, *picture.device};
+const Balance* Explainer::balance_of(const Breakdown& breakdown) const {
+  if (!breakdown.device) return nullptr;
+  const Place place = {breakdown.process, *breakdown.device};
   const auto at = balances_.find(place);
-  const bool is_last = last_ns_.at(place) == picture.time_ns;
-  return is_last && at != balances_.end() && at->second->time_ns >= picture.time_ns ? at->second : nullptr;
+  const bool is_last = last_ns_.at(place) == breakdown.time_ns;
+  return is_last && at != balances_.end() && at->second->time_ns >= breakdown.time_ns ? at->second : nullptr;
 }
 
 // Memory in use, less memory that is known to be of this process.
@@ -196,18 +196,18 @@ std::uint64_t Explainer::others_at_most(const Balance& balance) const {
   return std::min(context->second + rest, balance.in_use);
 }
 
-OutOfMemory Explainer::explain(const Picture& picture) const {
+OutOfMemory Explainer::explain(const Breakdown& breakdown) const {
   OutOfMemory failure;
-  failure.picture = &picture;
-  failure.balance = balance_of(picture);
-  add_allocations(picture, &failure.lines);
-  add_tensors(picture, &failure.lines);
+  failure.breakdown = &breakdown;
+  failure.balance = balance_of(breakdown);
+  add_allocations(breakdown, &failure.lines);
+  add_tensors(breakdown, &failure.lines);
   sort_by_bytes(&failure.lines);
-  add_unknown_tensors(picture, &failure.lines);
+  add_unknown_tensors(breakdown, &failure.lines);
   add_idle(&failure);
   if (failure.balance != nullptr) failure.others_at_most = others_at_most(*failure.balance);
-  if (picture.asked_bytes > picture.memory.free_bytes)
-    failure.missing = picture.asked_bytes - picture.memory.free_bytes;
+  if (breakdown.asked_bytes > breakdown.memory.free_bytes)
+    failure.missing = breakdown.asked_bytes - breakdown.memory.free_bytes;
   choose_rule(&failure);
   return failure;
 }

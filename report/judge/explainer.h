@@ -16,13 +16,13 @@ class Explainer {
  public:
   explicit Explainer(const Report& report);
 
-  // `picture` is one of the report's, of a failure. The result points into the report.
-  OutOfMemory explain(const Picture& picture) const;
+  // `breakdown` is one of the report's, of a failure. The result points into the report.
+  OutOfMemory explain(const Breakdown& breakdown) const;
 
  private:
   using Place = std::pair<std::uint32_t, unsigned>;  // process and device
 
-  const Balance* balance_of(const Picture& picture) const;
+  const Balance* balance_of(const Breakdown& breakdown) const;
   std::uint64_t others_at_most(const Balance& balance) const;
 
   std::map<Place, std::uint64_t> last_ns_;         // of failures

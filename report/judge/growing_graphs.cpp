@@ -18,40 +18,41 @@ constexpr std::int64_t kLeastBytes = 32 << 20;
 using Place = std::tuple<std::uint32_t, unsigned, std::uint32_t, const ResolvedStack*>;
 
 // Of a stack without a line: itself.
-Place place_of(const Bill& bill) {
-  const Frame* frame = naming_frame(*bill.stack);
-  return {bill.process, bill.device, frame == nullptr ? 0 : frame->place, frame == nullptr ? bill.stack : nullptr};
+Place place_of(const CallCharge& charge) {
+  const Frame* frame = naming_frame(*charge.stack);
+  return {charge.process, charge.device, frame == nullptr ? 0 : frame->place,
+          frame == nullptr ? charge.stack : nullptr};
 }
 
-bool has_executables(const Bill& bill) {
-  return bill.what == BalancePart::kGraphExecutables && bill.made != 0 && !bill.ended;
+bool has_executables(const CallCharge& charge) {
+  return charge.what == BalancePart::kGraphExecutables && charge.made != 0 && !charge.ended;
 }
 
-void add(const Bill& bill, ExecutableLine* line) {
+void add(const CallCharge& charge, ExecutableLine* line) {
   if (line->stack == nullptr) {
-    line->process = bill.process;
-    line->device = bill.device;
-    line->stack = bill.stack;
-    line->api = bill.api;
-    line->first_ns = bill.first_ns;
+    line->process = charge.process;
+    line->device = charge.device;
+    line->stack = charge.stack;
+    line->api = charge.api;
+    line->first_ns = charge.first_ns;
   }
   // Of a damaged file: without an overflow.
   line->bytes =
-      static_cast<std::int64_t>(static_cast<std::uint64_t>(line->bytes) + static_cast<std::uint64_t>(bill.bytes));
-  line->grown += bill.count;
-  line->made += bill.made;
-  line->live += bill.live;
-  line->most_live = std::max({line->most_live, bill.most_live, line->live});
-  line->first_ns = std::min(line->first_ns, bill.first_ns);
-  if (bill.count != 0) line->last_ns = std::max(line->last_ns, bill.last_ns);
-  line->growing = line->growing || bill.growing;
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(line->bytes) + static_cast<std::uint64_t>(charge.bytes));
+  line->grown += charge.count;
+  line->made += charge.made;
+  line->live += charge.live;
+  line->most_live = std::max({line->most_live, charge.most_live, line->live});
+  line->first_ns = std::min(line->first_ns, charge.first_ns);
+  if (charge.count != 0) line->last_ns = std::max(line->last_ns, charge.last_ns);
+  line->growing = line->growing || charge.growing;
 }
 
-// Bills are sorted: the first one of a line has the most bytes.
+// Charges of calls are sorted: the first one of a line has the most bytes.
 std::map<Place, ExecutableLine> lines_by_place(const Report& report) {
   std::map<Place, ExecutableLine> lines;
-  for (const Bill& bill : report.bills) {
-    if (has_executables(bill)) add(bill, &lines[place_of(bill)]);
+  for (const CallCharge& charge : report.call_charges) {
+    if (has_executables(charge)) add(charge, &lines[place_of(charge)]);
   }
   return lines;
 }
@@ -60,7 +61,7 @@ std::map<Place, ExecutableLine> lines_by_place(const Report& report) {
 std::uint64_t end_of(const Report& report) {
   std::uint64_t end = std::max(report.process.end_time_ns, report.snapshot_ns);
   for (const Balance& balance : report.balances) end = std::max(end, balance.time_ns);
-  for (const Bill& bill : report.bills) end = std::max(end, bill.last_ns);
+  for (const CallCharge& charge : report.call_charges) end = std::max(end, charge.last_ns);
   return end;
 }
 
@@ -83,8 +84,8 @@ std::vector<ExecutableLine> executable_lines(const Report& report) {
 void mark_growing_graphs(Report* report) {
   const std::map<Place, ExecutableLine> lines = lines_by_place(*report);
   const std::uint64_t end_ns = end_of(*report);
-  for (Bill& bill : report->bills) {
-    if (has_executables(bill)) bill.growing = grows(lines.at(place_of(bill)), end_ns);
+  for (CallCharge& charge : report->call_charges) {
+    if (has_executables(charge)) charge.growing = grows(lines.at(place_of(charge)), end_ns);
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace culprit::report {
 
-struct Bill;
+struct CallCharge;
 struct Report;
 struct ResolvedStack;
 
@@ -31,7 +31,7 @@ struct ExecutableLine {
 // All lines with executables in contexts that live, most bytes first.
 std::vector<ExecutableLine> executable_lines(const Report& report);
 
-// Decides for a process's report which lines keep growing: Bill::growing. A line does that if
+// Decides for a process's report which lines keep growing: CallCharge::growing. A line does that if
 //   - 16 of its executables or more lived at once, which were at least half of all that it made,
 //   - they made the driver take 32 MiB or more, in 8 calls or more, and
 //   - the last of these calls came in the second half of the time from the first one to the end of the program.

@@ -8,7 +8,7 @@
 
 #include "interpose/format/kinds.h"
 #include "report/model/balance.h"
-#include "report/model/picture.h"
+#include "report/model/breakdown.h"
 
 namespace culprit::report {
 
@@ -55,7 +55,7 @@ struct IdleMemory {
 };
 
 struct OutOfMemory {
-  const Picture* picture = nullptr;
+  const Breakdown* breakdown = nullptr;
   const Balance* balance = nullptr;  // of that moment; nullptr: not known
   std::vector<HolderLine> lines;     // most bytes first
   std::vector<IdleMemory> idle;      // most bytes first

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "report/judge/balances.h"
+#include "report/judge/breakdowns.h"
 #include "report/judge/growing_graphs.h"
 #include "report/judge/notes.h"
-#include "report/judge/pictures.h"
 #include "report/judge/python_caches.h"
 #include "report/judge/sharings.h"
 #include "report/model/record_facts.h"
@@ -53,9 +53,9 @@ Audit read_audit(const Dump& dump, const std::vector<format::AuditRecord>& recor
 }
 
 // The view is of the last failure: of its device.
-void add_caches(const PythonView& view, std::vector<Picture>* pictures) {
-  if (pictures->empty() || !pictures->front().out_of_memory || !pictures->front().device) return;
-  Picture& last = pictures->front();
+void add_caches(const PythonView& view, std::vector<Breakdown>* breakdowns) {
+  if (breakdowns->empty() || !breakdowns->front().out_of_memory || !breakdowns->front().device) return;
+  Breakdown& last = breakdowns->front();
   last.caches = look_inside_ran_out(view, *last.device, last.asked_bytes);
 }
 
@@ -70,16 +70,16 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
     report.sites.push_back({site.site, site.number, site.calls, api_of(dump, site.api, stack), &stack});
   }
   report.audit = read_audit(dump, groups.tables.audits, *stacks);
-  report.pictures = read_pictures(contents.pictures, dump, *stacks);
-  report.freed_at_end = read_freed_at_end(contents.pictures, dump, *stacks);
-  add_charges(contents.gpu_answers, &report.pictures);
-  report.bills = read_bills(contents.bills, dump, *stacks);
+  report.breakdowns = read_breakdowns(contents.breakdowns, dump, *stacks);
+  report.freed_at_end = read_freed_at_end(contents.breakdowns, dump, *stacks);
+  add_charges(contents.gpu_answers, &report.breakdowns);
+  report.call_charges = read_call_charges(contents.call_charges, dump, *stacks);
   report.sharings = read_sharings(contents.sharings, *stacks, report);
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
   if (contents.python) {
     report.caches_inside = look_inside_caches(*contents.python, dump, groups.tables.since_ns);
     report.ran_out = look_inside_ran_out(*contents.python);
-    add_caches(*contents.python, &report.pictures);
+    add_caches(*contents.python, &report.breakdowns);
     for (const CacheInside& inside : report.caches_inside) report.live_cached_bytes += inside.live_bytes;
   }
   report.python_holders = groups.python_holders;
@@ -90,8 +90,8 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.errors = std::move(verdicts.errors);
   report.failed_allocations = std::move(verdicts.failed_allocations);
   report.balances = read_balances(dump, report);
-  mark_bills_beside_others(&report);
-  report.present_use = read_present_use(dump, report, contents.bills);
+  mark_charges_beside_others(&report);
+  report.present_use = read_present_use(dump, report, contents.call_charges);
   report.contexts = read_contexts(dump, *stacks, report);
   mark_growing_graphs(&report);
   report.summary.allocations = groups.tables.calls.allocations;

@@ -14,7 +14,7 @@ namespace {
 constexpr char kWould[] = "would have fit ";
 
 std::string gpu_of(const OutOfMemory& failure) {
-  return failure.picture->device ? "GPU " + std::to_string(*failure.picture->device) : "the GPU";
+  return failure.breakdown->device ? "GPU " + std::to_string(*failure.breakdown->device) : "the GPU";
 }
 
 std::uint64_t total_idle(const OutOfMemory& failure) {
@@ -24,29 +24,29 @@ std::uint64_t total_idle(const OutOfMemory& failure) {
 }
 
 std::string when_free_memory_is_not_known(const OutOfMemory& failure) {
-  if (failure.picture->memory.total_bytes != 0) return {};
+  if (failure.breakdown->memory.total_bytes != 0) return {};
   return "whether it would have fit is not known: free memory was not read, because a stream was being captured";
 }
 
 std::string when_its_need_is_not_known(const OutOfMemory& failure) {
-  if (failure.picture->asked_bytes != 0) return {};
-  std::string text = "whether it would have fit is not known: " + printable(failure.picture->api) +
-                     " does not say how much memory it needs, and " + format_bytes(failure.picture->memory.free_bytes) +
-                     " were free";
+  if (failure.breakdown->asked_bytes != 0) return {};
+  std::string text = "whether it would have fit is not known: " + printable(failure.breakdown->api) +
+                     " does not say how much memory it needs, and " +
+                     format_bytes(failure.breakdown->memory.free_bytes) + " were free";
   for (const IdleMemory& idle : failure.idle)
     text += "; " + format_bytes(idle.bytes) + (idle.cache == nullptr ? " were " : " were idle in the ") + idle.name;
   return text;
 }
 
 std::string never(const OutOfMemory& failure) {
-  const std::uint64_t total = failure.picture->memory.total_bytes;
-  if (failure.picture->asked_bytes <= total) return {};
+  const std::uint64_t total = failure.breakdown->memory.total_bytes;
+  if (failure.breakdown->asked_bytes <= total) return {};
   return "would never have fit: the request is larger than " + gpu_of(failure) + ", which has " + format_bytes(total);
 }
 
 std::string when_there_was_room(const OutOfMemory& failure) {
   if (failure.missing != 0) return {};
-  return "would have fit: " + format_bytes(failure.picture->memory.free_bytes) +
+  return "would have fit: " + format_bytes(failure.breakdown->memory.free_bytes) +
          " were free a moment later; memory was freed meanwhile, or a pool has a limit";
 }
 
@@ -152,8 +152,8 @@ std::string without_driver_memory(const OutOfMemory& failure) {
 
 // NVML's list of the other processes; nullptr: it is not known, or this process may be one of them.
 const GpuCharges* others_of(const OutOfMemory& failure) {
-  if (failure.picture->charges.empty()) return nullptr;
-  const GpuCharges& charges = failure.picture->charges.front();
+  if (failure.breakdown->charges.empty()) return nullptr;
+  const GpuCharges& charges = failure.breakdown->charges.front();
   return charges.problem.empty() && !charges.foreign_numbers ? &charges : nullptr;
 }
 
@@ -216,16 +216,16 @@ std::uint64_t needed_by_the_driver(const OutOfMemory& failure) {
 }
 
 std::string on_an_empty_device(const OutOfMemory& failure) {
-  const std::uint64_t total = failure.picture->memory.total_bytes;
+  const std::uint64_t total = failure.breakdown->memory.total_bytes;
   const std::uint64_t needed = needed_by_the_driver(failure);
-  if (needed > total || failure.picture->asked_bytes > total - needed) return {};
+  if (needed > total || failure.breakdown->asked_bytes > total - needed) return {};
   return kWould + std::string("on an empty GPU only: all that is known to be in use is not enough");
 }
 
 std::string never_beside_the_driver(const OutOfMemory& failure) {
   return "would never have fit: the request and the driver's own memory, " +
          format_bytes(needed_by_the_driver(failure)) + ", are larger than " + gpu_of(failure) + ", which has " +
-         format_bytes(failure.picture->memory.total_bytes);
+         format_bytes(failure.breakdown->memory.total_bytes);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const 
   // A process without the mark is not left out: all its events count.
   contents.tables = read_tables(dump, contents.facts.since_mark_ns.value_or(0));
   contents.sites = dump.sites();
-  contents.pictures = dump.pictures();
-  contents.bills = dump.bills();
+  contents.breakdowns = dump.breakdowns();
+  contents.call_charges = dump.call_charges();
   contents.sharings = dump.sharings();
   std::string problem;
   contents.python = read_python_view(dump.path(), &problem);
@@ -31,13 +31,13 @@ std::vector<format::Ref> stacks_of(const DumpContents& contents, const Dump& dum
   std::vector<format::Ref> stacks = stacks_of(contents.tables, dump);
   for (const format::SiteRecord& site : contents.sites) stacks.push_back(site.stack);
   if (dump.header().exit_stack != 0) stacks.push_back(dump.header().exit_stack);
-  for (const format::BillRecord& bill : contents.bills) stacks.push_back(bill.stack);
+  for (const format::CallChargeRecord& charge : contents.call_charges) stacks.push_back(charge.stack);
   for (const format::SharingRecord& sharing : contents.sharings)
     stacks.insert(stacks.end(), {sharing.stack, sharing.export_stack, sharing.end_stack});
   for (const format::ContextRecord& context : dump.contexts()) stacks.push_back(context.stack);
-  for (const format::PictureRecord& record : contents.pictures) {
+  for (const format::BreakdownRecord& record : contents.breakdowns) {
     stacks.push_back(record.stack);
-    for (const format::PictureShare& share : record.shares) stacks.push_back(share.stack);
+    for (const format::BreakdownShare& share : record.shares) stacks.push_back(share.stack);
   }
   return stacks;
 }

@@ -18,8 +18,8 @@ struct DumpContents {
   Report facts;  // about the run as a whole, without groups
   Tables tables;
   std::vector<format::SiteRecord> sites;
-  std::vector<format::PictureRecord> pictures;
-  std::vector<format::BillRecord> bills;
+  std::vector<format::BreakdownRecord> breakdowns;
+  std::vector<format::CallChargeRecord> call_charges;
   std::vector<format::SharingRecord> sharings;
   std::optional<PythonView> python;
   bool without_view = false;  // there is no file of a view from inside Python

@@ -1,5 +1,6 @@
 // The objects of a Python heap from which GPU memory can be reached, and their references: `graph` in the view of the
-// frameworks (interpose/python/culprit/_graph.py has the format). It is hostile input: each index is in its range.
+// frameworks (interpose/python_package/culprit/_graph.py has the format). It is hostile input: each index is in its
+// range.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The report of the frameworks inside a Python process about their own memory: the file next to the dump that the
-// Python package writes (interpose/python/culprit/_view.py, schema culprit.python/1).
+// Python package writes (interpose/python_package/culprit/_view.py, schema culprit.python/1).
 #pragma once
 
 #include <cstdint>

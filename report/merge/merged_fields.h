@@ -194,7 +194,7 @@ void fields(Archive& archive, Group* group) {
 }
 
 template <typename Archive>
-void fields(Archive& archive, PictureEntry* entry) {
+void fields(Archive& archive, BreakdownEntry* entry) {
   archive("stack", &entry->stack);
   archive("api", &entry->api);
   archive.number("kind", &entry->kind, static_cast<format::Kind>(0xff));
@@ -264,24 +264,24 @@ void fields(Archive& archive, GpuCharges* charges) {
 }
 
 template <typename Archive>
-void fields(Archive& archive, Picture* picture) {
-  archive("process", &picture->process);
-  archive("out_of_memory", &picture->out_of_memory);
-  archive("device", &picture->device);
-  archive("time_ns", &picture->time_ns);
-  archive("api", &picture->api);
-  archive("stack", &picture->stack);
-  archive("asked_bytes", &picture->asked_bytes);
-  archive("times", &picture->times);
-  archive("memory", &picture->memory);
-  archive("live_bytes", &picture->live_bytes);
-  archive("live_count", &picture->live_count);
-  archive("entries", &picture->entries);
-  archive("other_bytes", &picture->other_bytes);
-  archive("other_count", &picture->other_count);
-  archive("other_stacks", &picture->other_stacks);
-  archive("caches", &picture->caches);
-  archive("charges", &picture->charges);
+void fields(Archive& archive, Breakdown* breakdown) {
+  archive("process", &breakdown->process);
+  archive("out_of_memory", &breakdown->out_of_memory);
+  archive("device", &breakdown->device);
+  archive("time_ns", &breakdown->time_ns);
+  archive("api", &breakdown->api);
+  archive("stack", &breakdown->stack);
+  archive("asked_bytes", &breakdown->asked_bytes);
+  archive("times", &breakdown->times);
+  archive("memory", &breakdown->memory);
+  archive("live_bytes", &breakdown->live_bytes);
+  archive("live_count", &breakdown->live_count);
+  archive("entries", &breakdown->entries);
+  archive("other_bytes", &breakdown->other_bytes);
+  archive("other_count", &breakdown->other_count);
+  archive("other_stacks", &breakdown->other_stacks);
+  archive("caches", &breakdown->caches);
+  archive("charges", &breakdown->charges);
 }
 
 template <typename Archive>
@@ -331,22 +331,22 @@ void fields(Archive& archive, Balance* balance) {
 }
 
 template <typename Archive>
-void fields(Archive& archive, Bill* bill) {
-  archive("process", &bill->process);
-  archive("device", &bill->device);
-  archive.named("what", &bill->what, balance_name, kLastBalancePart);
-  archive("api", &bill->api);
-  archive("stack", &bill->stack);
-  archive("bytes", &bill->bytes);
-  archive("count", &bill->count);
-  archive("first_ns", &bill->first_ns);
-  archive("last_ns", &bill->last_ns);
-  archive("ended", &bill->ended);
-  archive("beside_others", &bill->beside_others);
-  archive("made", &bill->made);
-  archive("live", &bill->live);
-  archive("most_live", &bill->most_live);
-  archive("growing", &bill->growing);
+void fields(Archive& archive, CallCharge* charge) {
+  archive("process", &charge->process);
+  archive("device", &charge->device);
+  archive.named("what", &charge->what, balance_name, kLastBalancePart);
+  archive("api", &charge->api);
+  archive("stack", &charge->stack);
+  archive("bytes", &charge->bytes);
+  archive("count", &charge->count);
+  archive("first_ns", &charge->first_ns);
+  archive("last_ns", &charge->last_ns);
+  archive("ended", &charge->ended);
+  archive("beside_others", &charge->beside_others);
+  archive("made", &charge->made);
+  archive("live", &charge->live);
+  archive("most_live", &charge->most_live);
+  archive("growing", &charge->growing);
 }
 
 template <typename Archive>
@@ -498,10 +498,10 @@ void fields(Archive& archive, Report* report) {
   archive("python_ends_unseen", &report->python_ends_unseen);
   archive("caches_inside", &report->caches_inside);
   archive("ran_out", &report->ran_out);
-  archive("pictures", &report->pictures);
+  archive("pictures", &report->breakdowns);
   archive("freed_at_end", &report->freed_at_end);
   archive("balances", &report->balances);
-  archive("bills", &report->bills);
+  archive("bills", &report->call_charges);
   archive("contexts", &report->contexts);
   archive("sharings", &report->sharings);
   archive("marks", &report->marks);

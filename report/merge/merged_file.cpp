@@ -309,30 +309,30 @@ void check(const Report& report) {
       }
     }
   }
-  std::vector<const Picture*> pictures;
-  for (const std::vector<Picture>* list : {&report.pictures, &report.freed_at_end}) {
-    for (const Picture& picture : *list) pictures.push_back(&picture);
+  std::vector<const Breakdown*> breakdowns;
+  for (const std::vector<Breakdown>* list : {&report.breakdowns, &report.freed_at_end}) {
+    for (const Breakdown& breakdown : *list) breakdowns.push_back(&breakdown);
   }
-  for (const Picture* one : pictures) {
-    const Picture& picture = *one;
-    if (picture.process >= report.job.size()) throw Damage{"a picture of a process that is not there"};
-    const bool placed = std::all_of(picture.entries.begin(), picture.entries.end(),
-                                    [](const PictureEntry& entry) { return entry.stack != nullptr; });
-    if (picture.stack == nullptr || !placed) throw Damage{"a picture without its stacks"};
+  for (const Breakdown* one : breakdowns) {
+    const Breakdown& breakdown = *one;
+    if (breakdown.process >= report.job.size()) throw Damage{"a breakdown of a process that is not there"};
+    const bool placed = std::all_of(breakdown.entries.begin(), breakdown.entries.end(),
+                                    [](const BreakdownEntry& entry) { return entry.stack != nullptr; });
+    if (breakdown.stack == nullptr || !placed) throw Damage{"a breakdown without its stacks"};
     constexpr std::size_t kMost = 64;
-    const bool small = std::all_of(picture.caches.begin(), picture.caches.end(), [](const CacheInside& cache) {
+    const bool small = std::all_of(breakdown.caches.begin(), breakdown.caches.end(), [](const CacheInside& cache) {
       return cache.largest.size() <= kMost && cache.idle.size() <= kMost;
     });
-    if (picture.entries.size() > format::kPictureShares || picture.caches.size() > kMost || !small ||
-        picture.charges.size() > 1)
-      throw Damage{"a picture with more places than one can have"};
+    if (breakdown.entries.size() > format::kBreakdownShares || breakdown.caches.size() > kMost || !small ||
+        breakdown.charges.size() > 1)
+      throw Damage{"a breakdown with more places than one can have"};
   }
   for (const Balance& balance : report.balances) {
     const bool whole = !balance.items.empty() && balance.items.back().what == BalancePart::kRest;
     if (balance.process >= report.job.size() || !whole) throw Damage{"a balance that is not complete"};
   }
-  for (const Bill& bill : report.bills) {
-    if (bill.process >= report.job.size() || bill.stack == nullptr) throw Damage{"a bill that is not complete"};
+  for (const CallCharge& charge : report.call_charges) {
+    if (charge.process >= report.job.size() || charge.stack == nullptr) throw Damage{"a charge that is not complete"};
   }
   for (const ContextInfo& context : report.contexts) {
     if (context.process >= report.job.size() || context.stack == nullptr)

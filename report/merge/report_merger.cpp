@@ -312,13 +312,13 @@ void ReportMerger::add_error(ErrorGroup error, StoreImport* import) {
   if (!added) merge(error, &at->second);
 }
 
-void ReportMerger::add_pictures(std::vector<Picture> from, std::uint32_t first_process, StoreImport* import,
-                                std::vector<Picture>* to) {
-  for (Picture& picture : from) {
-    picture.process += first_process;
-    picture.stack = import->import(picture.stack);
-    for (PictureEntry& entry : picture.entries) entry.stack = import->import(entry.stack);
-    to->push_back(std::move(picture));
+void ReportMerger::add_breakdowns(std::vector<Breakdown> from, std::uint32_t first_process, StoreImport* import,
+                                  std::vector<Breakdown>* to) {
+  for (Breakdown& breakdown : from) {
+    breakdown.process += first_process;
+    breakdown.stack = import->import(breakdown.stack);
+    for (BreakdownEntry& entry : breakdown.entries) entry.stack = import->import(entry.stack);
+    to->push_back(std::move(breakdown));
   }
 }
 
@@ -347,10 +347,10 @@ void ReportMerger::add_balances(Report report, std::uint32_t first_process, Stor
     balance.process += first_process;
     report_.balances.push_back(std::move(balance));
   }
-  for (Bill& bill : report.bills) {
-    bill.process += first_process;
-    bill.stack = import->import(bill.stack);
-    report_.bills.push_back(std::move(bill));
+  for (CallCharge& charge : report.call_charges) {
+    charge.process += first_process;
+    charge.stack = import->import(charge.stack);
+    report_.call_charges.push_back(std::move(charge));
   }
   for (ContextInfo& context : report.contexts) {
     context.process += first_process;
@@ -375,8 +375,8 @@ void ReportMerger::add(Report report) {
   add_groups(std::move(report.leaks), first_process, &import, &leaks_);
   add_groups(std::move(report.library), first_process, &import, &library_);
   add_groups(std::move(report.resources), first_process, &import, &resources_);
-  add_pictures(std::move(report.pictures), first_process, &import, &report_.pictures);
-  add_pictures(std::move(report.freed_at_end), first_process, &import, &report_.freed_at_end);
+  add_breakdowns(std::move(report.breakdowns), first_process, &import, &report_.breakdowns);
+  add_breakdowns(std::move(report.freed_at_end), first_process, &import, &report_.freed_at_end);
   for (ErrorGroup& error : report.errors) add_error(std::move(error), &import);
   for (FailedAllocation& failed : report.failed_allocations) {
     failed.stack = import.import(failed.stack);
@@ -444,25 +444,27 @@ Report ReportMerger::finish(bool strict) {
   report.leaks = finish_groups(place, &leaks_);
   report.library = finish_groups(place, &library_);
   report.resources = finish_groups(place, &resources_);
-  for (Picture& picture : report.pictures) picture.process = place[picture.process];
-  std::stable_sort(report.pictures.begin(), report.pictures.end(), [](const Picture& left, const Picture& right) {
-    auto turn = [](const Picture& one) { return std::make_tuple(!one.out_of_memory, one.process); };
-    return turn(left) < turn(right);
-  });
-  for (Picture& picture : report.freed_at_end) picture.process = place[picture.process];
+  for (Breakdown& breakdown : report.breakdowns) breakdown.process = place[breakdown.process];
+  std::stable_sort(report.breakdowns.begin(), report.breakdowns.end(),
+                   [](const Breakdown& left, const Breakdown& right) {
+                     auto turn = [](const Breakdown& one) { return std::make_tuple(!one.out_of_memory, one.process); };
+                     return turn(left) < turn(right);
+                   });
+  for (Breakdown& breakdown : report.freed_at_end) breakdown.process = place[breakdown.process];
   std::stable_sort(report.freed_at_end.begin(), report.freed_at_end.end(),
-                   [](const Picture& left, const Picture& right) { return left.process < right.process; });
+                   [](const Breakdown& left, const Breakdown& right) { return left.process < right.process; });
   for (Balance& balance : report.balances) balance.process = place[balance.process];
-  for (Bill& bill : report.bills) bill.process = place[bill.process];
+  for (CallCharge& charge : report.call_charges) charge.process = place[charge.process];
   for (ContextInfo& context : report.contexts) context.process = place[context.process];
   for (Sharing& sharing : report.sharings) sharing.process = place[sharing.process];
   std::stable_sort(report.sharings.begin(), report.sharings.end(),
                    [](const Sharing& left, const Sharing& right) { return left.process < right.process; });
   std::stable_sort(report.balances.begin(), report.balances.end(),
                    [](const Balance& left, const Balance& right) { return left.process < right.process; });
-  std::stable_sort(report.bills.begin(), report.bills.end(), [](const Bill& left, const Bill& right) {
-    return left.bytes != right.bytes ? left.bytes > right.bytes : left.process < right.process;
-  });
+  std::stable_sort(report.call_charges.begin(), report.call_charges.end(),
+                   [](const CallCharge& left, const CallCharge& right) {
+                     return left.bytes != right.bytes ? left.bytes > right.bytes : left.process < right.process;
+                   });
   std::stable_sort(report.contexts.begin(), report.contexts.end(),
                    [](const ContextInfo& left, const ContextInfo& right) { return left.process < right.process; });
   for (auto& [key, mark] : marks_) report.marks.push_back(std::move(mark));

@@ -37,8 +37,8 @@ class ReportMerger {
   void add_error(ErrorGroup error, StoreImport* import);
   void add_audit(const Audit& from, bool first, StoreImport* import);
   void add_balances(Report report, std::uint32_t first_process, StoreImport* import);
-  static void add_pictures(std::vector<Picture> from, std::uint32_t first_process, StoreImport* import,
-                           std::vector<Picture>* to);
+  static void add_breakdowns(std::vector<Breakdown> from, std::uint32_t first_process, StoreImport* import,
+                             std::vector<Breakdown>* to);
   void add_head(const Report& report);
   static std::vector<Group> finish_groups(const std::vector<std::uint32_t>& place, List* list);
 

@@ -91,8 +91,8 @@ struct Balance {
 };
 
 // Calls of one place that made the driver take memory.
-struct Bill {
-  CULPRIT_COMPILED_ONCE(Bill);
+struct CallCharge {
+  CULPRIT_COMPILED_ONCE(CallCharge);
   std::uint32_t process = 0;
   unsigned device = 0;
   BalancePart what = BalancePart::kRest;

@@ -5,9 +5,9 @@
 
 #include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
+#include "report/model/breakdown.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
-#include "report/model/picture.h"
 #include "report/model/program_frames.h"
 
 namespace culprit::report {
@@ -76,14 +76,14 @@ std::string failed_allocation_text(const FailedAllocation& failed) {
   return failed_title(failed) + ": " + failed_sentence(failed);
 }
 
-bool is_shown_by(const FailedAllocation& failed, const Picture& picture) {
-  return picture.out_of_memory && !failed.injected && failed.code_name == "CUDA_ERROR_OUT_OF_MEMORY" &&
-         failed.api == picture.api;
+bool is_shown_by(const FailedAllocation& failed, const Breakdown& breakdown) {
+  return breakdown.out_of_memory && !failed.injected && failed.code_name == "CUDA_ERROR_OUT_OF_MEMORY" &&
+         failed.api == breakdown.api;
 }
 
-std::string beside_picture_text(const FailedAllocation& failed, const Picture& picture) {
-  const bool is_first = failed.bytes == picture.asked_bytes && failed.stack->frames == picture.stack->frames;
-  if (failed.count == 1 || (failed.count == picture.times && is_first)) return {};
+std::string beside_breakdown_text(const FailedAllocation& failed, const Breakdown& breakdown) {
+  const bool is_first = failed.bytes == breakdown.asked_bytes && failed.stack->frames == breakdown.stack->frames;
+  if (failed.count == 1 || (failed.count == breakdown.times && is_first)) return {};
   return calls_text(failed) + " failed in all" + first_text(failed);
 }
 

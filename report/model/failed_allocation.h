@@ -13,7 +13,7 @@
 
 namespace culprit::report {
 
-struct Picture;
+struct Breakdown;
 struct ResolvedStack;
 
 struct FailedAllocation {
@@ -53,11 +53,11 @@ std::string failed_allocation_text(const FailedAllocation& failed);
 std::string failed_title(const FailedAllocation& failed);
 std::string failed_sentence(const FailedAllocation& failed);
 
-// Whether the picture, of a failure, shows one of these calls: a report then tells of both in one place.
-bool is_shown_by(const FailedAllocation& failed, const Picture& picture);
+// Whether the breakdown, of a failure, shows one of these calls: a report then tells of both in one place.
+bool is_shown_by(const FailedAllocation& failed, const Breakdown& breakdown);
 
-// The facts that the calls add to such a picture: "3 allocations failed in all; the first asked for 4 MiB at
-// worker.cpp:12 work". Empty: the picture says it all.
-std::string beside_picture_text(const FailedAllocation& failed, const Picture& picture);
+// The facts that the calls add to such a breakdown: "3 allocations failed in all; the first asked for 4 MiB at
+// worker.cpp:12 work". Empty: the breakdown says it all.
+std::string beside_breakdown_text(const FailedAllocation& failed, const Breakdown& breakdown);
 
 }  // namespace culprit::report

@@ -56,7 +56,8 @@ bool is_of_runner(std::string_view file) {
   if (!installed.empty()) return is_runner(installed.substr(0, installed.find('/')));
   // In any other folder only names that a program would not give to its own files.
   return file.find("/_pytest/") != std::string_view::npos || file.find("/pluggy/_") != std::string_view::npos ||
-         file.find("/python/culprit/") != std::string_view::npos;
+         file.find("/python/culprit/") != std::string_view::npos ||
+         file.find("/python_package/culprit/") != std::string_view::npos;
 }
 
 bool is_comprehension(std::string_view function) {

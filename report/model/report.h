@@ -12,12 +12,12 @@
 #include "report/base/compiled_once.h"
 #include "report/model/audit.h"
 #include "report/model/balance.h"
+#include "report/model/breakdown.h"
 #include "report/model/cache_inside.h"
 #include "report/model/failed_allocation.h"
 #include "report/model/frames.h"
 #include "report/model/group.h"
 #include "report/model/marks.h"
-#include "report/model/picture.h"
 #include "report/model/run_facts.h"
 #include "report/model/run_record.h"
 #include "report/model/selection_result.h"
@@ -46,13 +46,13 @@ struct Report {
   std::vector<DeviceInfo> devices;
   Summary summary;
   // Failures with out of memory first, beginning with the last one of each process; then the peaks, by device.
-  std::vector<Picture> pictures;
+  std::vector<Breakdown> breakdowns;
   // Memory that was freed only after Python began to end: what each stack had then, and no longer had at the end. One
   // of each device, with entries only where memory was freed.
-  std::vector<Picture> freed_at_end;
+  std::vector<Breakdown> freed_at_end;
   std::vector<Balance> balances;                   // by process and device: at exit, at out of memory, at the peak
   std::vector<format::BalanceRecord> present_use;  // of a process that runs, by device: see balance_now()
-  std::vector<Bill> bills;                         // most bytes first
+  std::vector<CallCharge> call_charges;            // most bytes first
   std::vector<ContextInfo> contexts;               // in the order of their making
   std::vector<Sharing> sharings;                   // of each process
   std::vector<SharedMemory> shared;                // joined from those of all processes; what stays first

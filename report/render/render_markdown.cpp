@@ -20,7 +20,7 @@
 #include "report/model/program_frames.h"
 #include "report/model/report.h"
 #include "report/model/sum_up.h"
-#include "report/render/text/render_picture.h"
+#include "report/render/text/render_breakdown.h"
 #include "report/select/baseline.h"
 #include "report/select/keeper_list.h"
 #include "report/select/render_options.h"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes the wheel: scripts/packaging/wheel.py TREE PACKAGE README OUTPUT_FOLDER
 
-TREE is an installed culprit (bin/, lib/, share/), PACKAGE the folder of the Python package (interpose/python), README
-the text for the index. The wheel has the Python package as pip builds it, TREE inside it (culprit/_native/), and the
-two commands as entry points (wheel_command.py). pip uninstalls a folder with all its folders only if a file lies
+TREE is an installed culprit (bin/, lib/, share/), PACKAGE the folder of the Python package (interpose/python_package),
+README the text for the index. The wheel has the Python package as pip builds it, TREE inside it (culprit/_native/), and
+the two commands as entry points (wheel_command.py). pip uninstalls a folder with all its folders only if a file lies
 directly in it; data of the wheel, outside the package, would leave empty folders behind.
 
 The tag says the oldest glibc that the files run with, by the policies of auditwheel. Prints the wheel's path.

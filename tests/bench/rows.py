@@ -153,7 +153,7 @@ def empty_tests(runner, side):
     """500 tests that do nothing, with pytest alone and with its plugin, which starts pytest again."""
     pythons = sys.executable, "/usr/bin/python3"
     python = next((python for python in pythons if machine.has_module("pytest", python)), "")
-    package = HERE.parents[1] / "interpose/python"
+    package = HERE.parents[1] / "interpose/python_package"
     if not python or not package.is_dir():
         raise Missing("not installed")
     tests = runner.work / "test_empty.py"

@@ -117,14 +117,14 @@ void fill(DumpBuilder* dump, unsigned rank) {
       dump->add_sharing(sharing);
     }
   }
-  PictureRecord picture = {};
-  picture.state = 1;
-  picture.reason = PictureReason::kOutOfMemory;
-  picture.stack = native;
-  picture.times = 1;
-  picture.live_bytes = 4096;
-  picture.shares[0] = {native, api, Kind::kDevice, 0, 4096, 1};
-  dump->add_picture(picture);
+  BreakdownRecord breakdown = {};
+  breakdown.state = 1;
+  breakdown.reason = BreakdownReason::kOutOfMemory;
+  breakdown.stack = native;
+  breakdown.times = 1;
+  breakdown.live_bytes = 4096;
+  breakdown.shares[0] = {native, api, Kind::kDevice, 0, 4096, 1};
+  dump->add_breakdown(breakdown);
 }
 
 std::ofstream file(const std::filesystem::path& folder, const std::string& target, const std::string& name) {

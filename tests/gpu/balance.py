@@ -50,9 +50,9 @@ def explain(name, report, output):
         lines.append(f"   GPU {balance['device']} {balance['moment']}: in use {in_use} = {parts}; "
                      f"{balance['calls_not_measured']} calls not measured, managed {mib(balance['managed_bytes'])}, "
                      f"limits {balance['limits']}")
-    for bill in report.get("bills", [])[:40]:
-        lines.append(f"   {bill['what']} GPU {bill['device']}: {mib(bill['bytes'])} in {bill['count']} x {bill['api']} "
-                     f"at {place(bill['stack'])}")
+    for charge in report.get("bills", [])[:40]:
+        lines.append(f"   {charge['what']} GPU {charge['device']}: {mib(charge['bytes'])} in {charge['count']} x "
+                     f"{charge['api']} at {place(charge['stack'])}")
     for context in report["contexts"]:
         lines.append(f"   context on GPU {context['device']}: {context['kind']} {context['api']} "
                      f"{mib(context['bytes'] or 0)} others {context['others_included']} stray {context['stray']}")
@@ -77,7 +77,7 @@ def check(name, command, gpus=1, **environment):
             continue
         rest = balance["items"][-1]["bytes"]
         # No workload makes graphs again and again.
-        growing = any(bill.get("growing") for bill in report.get("bills", []))
+        growing = any(charge.get("growing") for charge in report.get("bills", []))
         good = abs(rest) <= max(LEAST, balance["in_use_bytes"] // 100) and not growing
         if name in LOCAL:
             good = good and max(balance["items"], key=lambda item: item["bytes"])["what"] == "local-memory"

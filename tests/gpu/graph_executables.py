@@ -20,17 +20,17 @@ MODES = {
 def facts_of(report):
     balance = next(one for one in report["balances"] if one["moment"] == "exit")
     item = next((one for one in balance["items"] if one["what"] == "graph-executables"), None)
-    bills = [bill for bill in report["bills"] if bill["what"] == "graph-executables"]
-    return balance, item, bills
+    call_charges = [charge for charge in report["bills"] if charge["what"] == "graph-executables"]
+    return balance, item, call_charges
 
 
 def problems_of(report, expected):
     growing, made, most, live = expected
-    balance, item, bills = facts_of(report)
+    balance, item, call_charges = facts_of(report)
     found = []
-    if item is None or not bills:
+    if item is None or not call_charges:
         return [f"no memory for executables: {balance['items']}"]
-    line = bills[0]
+    line = call_charges[0]
     for key, value in (("growing", growing), ("made", made), ("most_live", most), ("live", live)):
         if line[key] != value:
             found.append(f"{key} {line[key]}, not {value}")
@@ -56,9 +56,9 @@ def check_mode(mode, expected):
             row(FAIL, name, f"exit code {result.returncode}: {result.stderr[-300:]}")
             return
         found = problems_of(result.report, expected)
-        _, item, bills = facts_of(result.report)
-        facts = [{key: bill.get(key) for key in ("bytes", "count", "made", "live", "most_live", "growing")}
-                 for bill in bills]
+        _, item, call_charges = facts_of(result.report)
+        facts = [{key: charge.get(key) for key in ("bytes", "count", "made", "live", "most_live", "growing")}
+                 for charge in call_charges]
         row(FAIL if found else PASS, name, f"{'; '.join(found)} {item} {facts}")
     except Exception as error:  # pylint: disable=broad-except; any failure is a failed row
         row(FAIL, name, repr(error))
@@ -68,9 +68,10 @@ def check_reused():
     """Two live ones in memory of three that were destroyed, of which the second needed more than there was."""
     name = "graph executables: reused"
     try:
-        _, item, bills = facts_of(run([PROGRAM, "reused"]).report)
+        _, item, call_charges = facts_of(run([PROGRAM, "reused"]).report)
         good = item["live"] == 2 and 0 <= item["in_use_at_least_bytes"] <= item["in_use_at_most_bytes"] == item["bytes"]
-        row(PASS if good else FAIL, name, f"{item} {[(bill['bytes'], bill['made'], bill['live']) for bill in bills]}")
+        used = [(one["bytes"], one["made"], one["live"]) for one in call_charges]
+        row(PASS if good else FAIL, name, f"{item} {used}")
     except Exception as error:  # pylint: disable=broad-except; any failure is a failed row
         row(FAIL, name, repr(error))
 

@@ -44,10 +44,10 @@ json run_json(const std::string& mode, RunOptions options = with_own_memory()) {
   return read_report(run.dump()).json;
 }
 
-json bills_of(const json& report, const std::string& what) {
+json call_charges_of(const json& report, const std::string& what) {
   json found = json::array();
-  for (const json& bill : report["bills"]) {
-    if (bill["what"] == what) found.push_back(bill);
+  for (const json& charge : report["bills"]) {
+    if (charge["what"] == what) found.push_back(charge);
   }
   return found;
 }
@@ -70,21 +70,21 @@ TEST_CASE("everything in use has a name", "[balance]") {
   CHECK(items["rest"] == 0);
 
   // The lines that made the driver grow, and the calls that did not.
-  const json graphs = bills_of(report, "graph-executables");
+  const json graphs = call_charges_of(report, "graph-executables");
   REQUIRE(graphs.size() == 3);
   CHECK(graphs[0]["bytes"] == 546 * kMiB / 5000 * 1000);
   CHECK(graphs[1]["bytes"] == 546 * kMiB / 5000 * 500);
   CHECK(graphs[2]["bytes"] == 0);
   CHECK(graphs[2]["count"] == 0);
   CHECK(graphs[2]["live"] == 1);
-  for (const json& bill : graphs) CHECK(has_frame(read_stack(bill["stack"]), "instantiate"));
-  const json streams = bills_of(report, "streams");
+  for (const json& charge : graphs) CHECK(has_frame(read_stack(charge["stack"]), "instantiate"));
+  const json streams = call_charges_of(report, "streams");
   REQUIRE(streams.size() == 1);
   CHECK(streams[0]["count"] == 100);
   CHECK(streams[0]["api"] == "cudaStreamCreate");
   CHECK(has_frame(read_stack(streams[0]["stack"]), "make_streams"));
-  CHECK(has_frame(read_stack(bills_of(report, "local-memory").at(0)["stack"]), "raise_stack_limit"));
-  CHECK(has_frame(read_stack(bills_of(report, "modules").at(0)["stack"]), "load_code"));
+  CHECK(has_frame(read_stack(call_charges_of(report, "local-memory").at(0)["stack"]), "raise_stack_limit"));
+  CHECK(has_frame(read_stack(call_charges_of(report, "modules").at(0)["stack"]), "load_code"));
 
   REQUIRE(report["contexts"].size() == 2);
   CHECK(report["contexts"][0]["bytes"] == 527 * kMiB);
@@ -114,19 +114,19 @@ TEST_CASE("streams are measured where that teaches something", "[balance]") {
   CHECK(items["streams"] == 54 * kMiB / 100 * (3000 + 100 + 100));
   CHECK(items["rest"] == 0);
   CHECK(report["balances"][0]["calls_not_measured"] == 0);
-  std::int64_t billed = 0;
-  for (const json& bill : bills_of(report, "streams")) billed += bill["bytes"].get<std::int64_t>();
-  CHECK(billed == items["streams"]);
+  std::int64_t charged = 0;
+  for (const json& charge : call_charges_of(report, "streams")) charged += charge["bytes"].get<std::int64_t>();
+  CHECK(charged == items["streams"]);
 }
 
-TEST_CASE("the first launch of a kernel is on the bill of its line", "[balance]") {
+TEST_CASE("the first launch of a kernel is charged to its line", "[balance]") {
   if (on_gpu()) return;
   const json report = run_json("kernels");
   Items items = items_of(report["devices"][0]["balance"]);
   CHECK(items["local-memory"] == 3072LL * 132 * 2048);
   CHECK(items["modules"] == (2 + 8 + 10) * kMiB);  // code, printf, heap
   CHECK(items["rest"] == 0);
-  const json local = bills_of(report, "local-memory");
+  const json local = call_charges_of(report, "local-memory");
   REQUIRE(local.size() == 1);
   CHECK(local[0]["count"] == 1);
   CHECK(has_frame(read_stack(local[0]["stack"]), "launch_kernels"));
@@ -138,7 +138,7 @@ TEST_CASE("a kernel's first launch is measured, however long ago it was looked u
   Items items = items_of(report["devices"][0]["balance"]);
   CHECK(items["local-memory"] == 3072LL * 132 * 2048);
   CHECK(items["rest"] == 0);
-  CHECK(has_frame(read_stack(bills_of(report, "local-memory").at(0)["stack"]), "launch_later"));
+  CHECK(has_frame(read_stack(call_charges_of(report, "local-memory").at(0)["stack"]), "launch_later"));
 }
 
 TEST_CASE("very many look-ups leave time to measure other calls", "[balance]") {
@@ -164,7 +164,7 @@ TEST_CASE("local memory of a graph's kernel is named when the graph is instantia
   CHECK(items["local-memory"] == 3072LL * 132 * 2048);
   CHECK(items["graph-executables"] == 546 * kMiB / 5000);
   CHECK(items["rest"] == 0);
-  const json local = bills_of(report, "local-memory");
+  const json local = call_charges_of(report, "local-memory");
   REQUIRE(local.size() == 1);
   CHECK(local[0]["api"] == "cuGraphInstantiateWithFlags");
   CHECK(has_frame(read_stack(local[0]["stack"]), "launch_graph"));
@@ -288,16 +288,16 @@ TEST_CASE("a device whose memory was all freed is in use", "[balance]") {
   for (const json& context : report["contexts"]) CHECK(context["stray"] == false);
 }
 
-TEST_CASE("contexts that ended are on no bill", "[balance]") {
+TEST_CASE("contexts that ended have no charge", "[balance]") {
   if (on_gpu()) return;
   const json report = run_json("contexts");
   CHECK(items_of(report["devices"][0]["balance"])["contexts"] == 527 * kMiB);
   CHECK(items_of(report["devices"][0]["balance"])["rest"] == 0);
-  const json bills = bills_of(report, "contexts");
-  REQUIRE(bills.size() == 2);
-  CHECK(bills[0]["bytes"] == 20 * 524 * kMiB);
-  CHECK(bills[0]["count"] == 20);
-  CHECK(bills[0]["ended"] == true);
+  const json call_charges = call_charges_of(report, "contexts");
+  REQUIRE(call_charges.size() == 2);
+  CHECK(call_charges[0]["bytes"] == 20 * 524 * kMiB);
+  CHECK(call_charges[0]["count"] == 20);
+  CHECK(call_charges[0]["ended"] == true);
 }
 
 TEST_CASE("what threads take at the same time is known as a sum", "[balance]") {

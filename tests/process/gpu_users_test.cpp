@@ -29,8 +29,7 @@ class FakeGpu {
     write("process compute " + std::to_string(pid) + " " + std::to_string(bytes) + "\n");
   }
   std::map<std::string, std::string> environment() const {
-    return {{"CULPRIT_NVML", (library_path().parent_path() / "libfake_nvml.so").string()},
-            {"CULPRIT_FAKE_NVML", file()}};
+    return {{"CULPRIT_NVML", fake_nvml_path().string()}, {"CULPRIT_FAKE_NVML", file()}};
   }
   RunOptions options() const {
     RunOptions options;

@@ -31,7 +31,7 @@ struct Executables {
       if (one["what"] == "rest") rest = one["bytes"];
     }
     for (const json& one : report.value("bills", json::array())) {
-      if (one["what"] == "graph-executables" && one["ended"] == false) bills.push_back(one);
+      if (one["what"] == "graph-executables" && one["ended"] == false) call_charges.push_back(one);
     }
   }
   std::string text(const std::string& option = "--all") const {
@@ -40,7 +40,7 @@ struct Executables {
   Run run;
   json report;
   json item;
-  json bills = json::array();
+  json call_charges = json::array();
   std::int64_t rest = -1;
 };
 
@@ -52,14 +52,14 @@ constexpr char kAdvice[] = "destroy them with cuGraphExecDestroy, or update one 
 TEST_CASE("a program that instantiates per request and keeps the executables is named with its line", "[executables]") {
   if (on_gpu()) return;
   const Executables found("per request");
-  REQUIRE(found.bills.size() == 1);
-  CHECK(found.bills[0]["bytes"] == 40 * kOne);
-  CHECK(found.bills[0]["count"] == 40);
-  CHECK(found.bills[0]["made"] == 40);
-  CHECK(found.bills[0]["live"] == 40);
-  CHECK(found.bills[0]["most_live"] == 40);
-  CHECK(found.bills[0]["growing"] == true);
-  CHECK(has_frame(read_stack(found.bills[0]["stack"]), "instantiate"));
+  REQUIRE(found.call_charges.size() == 1);
+  CHECK(found.call_charges[0]["bytes"] == 40 * kOne);
+  CHECK(found.call_charges[0]["count"] == 40);
+  CHECK(found.call_charges[0]["made"] == 40);
+  CHECK(found.call_charges[0]["live"] == 40);
+  CHECK(found.call_charges[0]["most_live"] == 40);
+  CHECK(found.call_charges[0]["growing"] == true);
+  CHECK(has_frame(read_stack(found.call_charges[0]["stack"]), "instantiate"));
   CHECK(found.item["bytes"] == 40 * kOne);
   CHECK(found.item["live"] == 40);
   CHECK(found.item["in_use_at_least_bytes"] == 40 * kOne);
@@ -81,9 +81,9 @@ TEST_CASE("a program that instantiates per request and keeps the executables is 
 TEST_CASE("executables that were kept until the end are named, too", "[executables]") {
   if (on_gpu()) return;
   const Executables found("destroyed at the end");
-  REQUIRE(found.bills.size() == 1);
-  CHECK(found.bills[0]["live"] == 0);
-  CHECK(found.bills[0]["most_live"] == 40);
+  REQUIRE(found.call_charges.size() == 1);
+  CHECK(found.call_charges[0]["live"] == 0);
+  CHECK(found.call_charges[0]["most_live"] == 40);
   CHECK(found.item["live"] == 0);
   CHECK(found.item["in_use_at_most_bytes"] == 0);
   const std::string text = found.text();
@@ -103,13 +103,13 @@ TEST_CASE("programs that keep few executables, or made them at their start, are 
       GENERATE(Row{"one at a time", 1, 40, 0, 1}, Row{"handful", 8, 8, 8, 8}, Row{"at the start", 40, 40, 40, 40});
   INFO(row.mode);
   const Executables found(row.mode);
-  REQUIRE(found.bills.size() == 1);
-  CHECK(found.bills[0]["bytes"] == row.grown * kOne);
-  CHECK(found.bills[0]["count"] == row.grown);
-  CHECK(found.bills[0]["made"] == row.made);
-  CHECK(found.bills[0]["live"] == row.live);
-  CHECK(found.bills[0]["most_live"] == row.most_live);
-  CHECK(found.bills[0]["growing"] == false);
+  REQUIRE(found.call_charges.size() == 1);
+  CHECK(found.call_charges[0]["bytes"] == row.grown * kOne);
+  CHECK(found.call_charges[0]["count"] == row.grown);
+  CHECK(found.call_charges[0]["made"] == row.made);
+  CHECK(found.call_charges[0]["live"] == row.live);
+  CHECK(found.call_charges[0]["most_live"] == row.most_live);
+  CHECK(found.call_charges[0]["growing"] == false);
   CHECK_FALSE(has(found.text(), kGrow));
 }
 

@@ -174,7 +174,7 @@ class Manual(unittest.TestCase):
     def test_words_of_files(self):
         """The functions and headers of culprit that the pages call in files of other languages."""
         api = "".join(path.read_text(encoding="utf-8") for folder, names in (
-            ("interpose/include", "*.h"), ("interpose/python/culprit", "*.py"), ("scripts/cmake", "culprit*"))
+            ("interpose/include", "*.h"), ("interpose/python_package/culprit", "*.py"), ("scripts/cmake", "culprit*"))
             for path in sorted((SOURCE / folder).rglob(names)))
         for path in pages():
             for block in blocks_of(path):

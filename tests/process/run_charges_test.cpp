@@ -27,7 +27,7 @@ class Gpu {
   }
   RunOptions options() const {
     RunOptions options;
-    options.environment["CULPRIT_NVML"] = (library_path().parent_path() / "libfake_nvml.so").string();
+    options.environment["CULPRIT_NVML"] = fake_nvml_path().string();
     options.environment["CULPRIT_FAKE_NVML"] = file();
     return options;
   }

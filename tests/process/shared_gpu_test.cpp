@@ -32,7 +32,7 @@ class SharedGpu {
     options.environment["SIMCUDA_OWN_MEMORY"] = "1";
     options.environment["SIMCUDA_NEIGHBOURS"] = folder_.file("machine");
     options.environment["SIMCUDA_UNCHARGED_MB"] = "9";
-    options.environment["CULPRIT_NVML"] = (library_path().parent_path() / "libfake_nvml.so").string();
+    options.environment["CULPRIT_NVML"] = fake_nvml_path().string();
     options.environment["CULPRIT_FAKE_NVML"] = folder_.file("nvml");
     return options;
   }

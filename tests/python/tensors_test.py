@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`culprit tensors PID`: the keepers of a running program, in a frozen copy of it (interpose/view/frozen_copy.h), on
-the simulated driver with the stand-in for PyTorch: tensors_test.py BUILD_FOLDER SOURCE_FOLDER"""
+"""`culprit tensors PID`: the keepers of a running program, in a frozen copy of it
+(interpose/inside_python/frozen_copy.h), on the simulated driver with the stand-in for PyTorch: tensors_test.py
+BUILD_FOLDER SOURCE_FOLDER"""
 import glob
 import os
 import signal

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The view that libculprit.so brings into interpreters (interpose/view), on the simulated driver with the stand-ins for
-PyTorch: view_test.py BUILD_FOLDER SOURCE_FOLDER
+"""The view that libculprit.so brings into interpreters (interpose/inside_python), on the simulated driver with the
+stand-ins for PyTorch: view_test.py BUILD_FOLDER SOURCE_FOLDER
 
 Each test runs with every CPython of the machine that is read (python3.9 to python3.14 of the PATH, pyenv's too), or
 with those that CULPRIT_TEST_PYTHONS names (paths with colons between).

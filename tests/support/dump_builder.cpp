@@ -168,9 +168,9 @@ Ref DumpBuilder::add_label(Ref mark, Ref range) {
   record.range = range;
   return add_record(record);
 }
-Ref DumpBuilder::add_picture(const PictureRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_breakdown(const BreakdownRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_audit(const AuditRecord& record) { return add_record(record); }
-Ref DumpBuilder::add_bill(const BillRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_call_charge(const CallChargeRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_sharing(const SharingRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_balance(const BalanceRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_share(const ShareRecord& record) { return add_record(record); }

@@ -43,9 +43,9 @@ class DumpBuilder {
   format::Ref add_python_frame(const std::string& file, const std::string& function, std::uint32_t line);
   format::Ref add_mark(const std::string& name, format::MarkKind kind, std::uint64_t first_ns);
   format::Ref add_label(format::Ref mark, format::Ref range);
-  format::Ref add_picture(const format::PictureRecord& record);
+  format::Ref add_breakdown(const format::BreakdownRecord& record);
   format::Ref add_audit(const format::AuditRecord& record);
-  format::Ref add_bill(const format::BillRecord& record);
+  format::Ref add_call_charge(const format::CallChargeRecord& record);
   format::Ref add_sharing(const format::SharingRecord& record);
   format::Ref add_balance(const format::BalanceRecord& record);
   format::Ref add_share(const format::ShareRecord& record);

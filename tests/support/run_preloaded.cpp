@@ -102,6 +102,8 @@ fs::path library_path() { return tree_path("CULPRIT_TEST_LIBRARY", "../lib/libcu
 
 fs::path culprit_path() { return tree_path("CULPRIT_TEST_COMMAND", "../bin/culprit"); }
 
+fs::path fake_nvml_path() { return tree_path("CULPRIT_TEST_NVML", "../lib/libfake_nvml.so"); }
+
 fs::path simulated_driver_folder() { return tree_path("CULPRIT_TEST_SIMCUDA", "../simcuda"); }
 
 Run run_preloaded(const std::string& subject, const std::vector<std::string>& arguments, RunOptions options) {

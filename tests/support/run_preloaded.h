@@ -76,6 +76,8 @@ bool skip_fork_child();
 std::filesystem::path subject_path(const std::string& name);
 std::filesystem::path library_path();
 std::filesystem::path culprit_path();
+// The library that stands for NVML (CULPRIT_NVML).
+std::filesystem::path fake_nvml_path();
 // The folder of the simulated driver. Without a GPU the programs need it in LD_LIBRARY_PATH.
 std::filesystem::path simulated_driver_folder();
 

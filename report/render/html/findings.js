@@ -7,14 +7,14 @@ culprit.findings = function (list) {
   const row = (label, frame) => {
     const where = frame.file ? culprit.baseName(frame.file) + ":" + frame.line : culprit.baseName(frame.module || "");
     return el("div", { class: "frame" },
-      el("span", { class: "frame-name" }, el("span", { class: "picture-bytes" }, label), frame.function || where),
+      el("span", { class: "frame-name" }, el("span", { class: "breakdown-bytes" }, label), frame.function || where),
       el("span", { class: "frame-place" }, where));
   };
   const frames = (one) => one.stack.map((frame, i) => row(i === 0 ? one.label : "", frame));
   return el("section", { class: "card", id: "findings", "aria-label": "Findings" },
     el("div", { class: "card-head" }, el("div", null, el("h2", null, "Findings"),
       el("p", { class: "quiet" }, "Seen beside the leaks"))),
-    list.map((one) => el("details", { class: "picture", "data-finding": one.finding },
+    list.map((one) => el("details", { class: "breakdown", "data-finding": one.finding },
       el("summary", null, el("strong", null, one.title), ": " + one.text),
       one.facts.map((fact) => el("p", null, fact)),
       one.hint && el("p", null, "Hint: " + one.hint),

@@ -5,7 +5,7 @@
 culprit.printing = (function () {
   const { el } = culprit;
   const most = 100; // entries of a list; a report of 20,000 would have thousands of sheets
-  const mostPictures = 10; // opened ones of a section; a job has some for each rank
+  const mostBreakdowns = 10; // opened ones of a section; a job has some for each rank
   let table = null, copy = null, opened = [];
 
   function entry(detailed, one) {
@@ -36,7 +36,7 @@ culprit.printing = (function () {
     const main = document.querySelector("main");
     main.append(...copy);
     for (const part of main.querySelectorAll("section")) {
-      for (const one of [...part.querySelectorAll("details.picture:not([open])")].slice(0, mostPictures)) {
+      for (const one of [...part.querySelectorAll("details.breakdown:not([open])")].slice(0, mostBreakdowns)) {
         one.open = true;
         opened.push(one);
       }

@@ -115,13 +115,13 @@ class PageData {
     head["failed_allocations"] = Json::array();
     for (const FailedAllocation& failed : report_.failed_allocations) {
       if (head["failed_allocations"].size() == kMostFailedAllocations) break;
-      const auto picture = std::find_if(report_.pictures.begin(), report_.pictures.end(),
-                                        [&](const Picture& one) { return is_shown_by(failed, one); });
-      if (picture == report_.pictures.end()) {
+      const auto breakdown = std::find_if(report_.breakdowns.begin(), report_.breakdowns.end(),
+                                          [&](const Breakdown& one) { return is_shown_by(failed, one); });
+      if (breakdown == report_.breakdowns.end()) {
         head["failed_allocations"].push_back(failed_allocation_text(failed));
       } else {
-        const std::string text = beside_picture_text(failed, *picture);
-        if (!text.empty()) head["pictures"][picture - report_.pictures.begin()]["failed"] = text;
+        const std::string text = beside_breakdown_text(failed, *breakdown);
+        if (!text.empty()) head["pictures"][breakdown - report_.breakdowns.begin()]["failed"] = text;
       }
     }
     trim_head(most_ / 3, &head, &trimmed_);

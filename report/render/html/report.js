@@ -98,7 +98,7 @@ culprit.views.report = function (data) {
     const hasBytes = model.leaks.some((group) => group.bytes > 0);
     fill(main,
       notes(reports[at]),
-      culprit.pictures.failures(reports[at]),
+      culprit.breakdowns.failures(reports[at]),
       culprit.notes(reports[at].failed_allocations),
       culprit.findings(reports[at].findings),
       culprit.tiles(model, open, choose),
@@ -106,9 +106,9 @@ culprit.views.report = function (data) {
       culprit.causeBar(model),
       hasBytes && new culprit.Flame(model, (name, groups) => table.narrow(name, groups)).element,
       new culprit.TimeLine(model, choose).element,
-      culprit.pictures.peaks(reports[at]),
-      culprit.pictures.balances(reports[at]),
-      culprit.pictures.shared(reports[at]),
+      culprit.breakdowns.peaks(reports[at]),
+      culprit.breakdowns.balances(reports[at]),
+      culprit.breakdowns.shared(reports[at]),
       table.element);
   }
 

@@ -258,28 +258,28 @@ Json idle_json(const IdleMemory& idle) {
   return one;
 }
 
-// Fields of both a picture and an explained failure.
-Json moment_json(const Report& report, const Picture& picture) {
+// Fields of both a breakdown and an explained failure.
+Json moment_json(const Report& report, const Breakdown& breakdown) {
   Json one;
-  if (!report.job.empty()) one["process"] = picture.process;
-  one["device"] = device_json(picture.device);
-  one["time_ns"] = picture.time_ns;
-  if (picture.out_of_memory) {
-    one["api"] = picture.api;
-    one["asked_bytes"] = picture.asked_bytes;
-    one["times"] = picture.times;
-    one["stack"] = stack_json(picture.stack);
+  if (!report.job.empty()) one["process"] = breakdown.process;
+  one["device"] = device_json(breakdown.device);
+  one["time_ns"] = breakdown.time_ns;
+  if (breakdown.out_of_memory) {
+    one["api"] = breakdown.api;
+    one["asked_bytes"] = breakdown.asked_bytes;
+    one["times"] = breakdown.times;
+    one["stack"] = stack_json(breakdown.stack);
   }
-  one["memory"] = reading_json(picture.memory);
-  one["live_bytes"] = picture.live_bytes;
+  one["memory"] = reading_json(breakdown.memory);
+  one["live_bytes"] = breakdown.live_bytes;
   return one;
 }
 
 // NVML's answer about the device; null where it was not asked.
-void add_charges(const Picture& picture, Json* one) {
+void add_charges(const Breakdown& breakdown, Json* one) {
   (*one)["nvml"] = Json();
   (*one)["other_processes"] = Json();
-  for (const GpuCharges& charges : picture.charges) {
+  for (const GpuCharges& charges : breakdown.charges) {
     (*one)["nvml"] = {{"time_ns", charges.asked_ns},
                       {"after_end", charges.after_end},
                       {"problem", or_null(charges.problem)},
@@ -300,17 +300,17 @@ void add_charges(const Picture& picture, Json* one) {
 Json out_of_memory_json(const Report& report) {
   Json list = Json::array();
   const Explainer explainer(report);
-  for (const Picture& picture : report.pictures) {
-    if (!picture.out_of_memory) continue;
-    const OutOfMemory failure = explainer.explain(picture);
-    Json one = moment_json(report, picture);
+  for (const Breakdown& breakdown : report.breakdowns) {
+    if (!breakdown.out_of_memory) continue;
+    const OutOfMemory failure = explainer.explain(breakdown);
+    Json one = moment_json(report, breakdown);
     one["lines"] = Json::array();
     for (const HolderLine& line : failure.lines) one["lines"].push_back(line_json(line));
-    one["other_bytes"] = picture.other_bytes;
+    one["other_bytes"] = breakdown.other_bytes;
     one["idle"] = Json::array();
     for (const IdleMemory& idle : failure.idle) one["idle"].push_back(idle_json(idle));
     one["other_processes_at_most_bytes"] = failure.balance == nullptr ? Json() : Json(failure.others_at_most);
-    add_charges(picture, &one);
+    add_charges(breakdown, &one);
     one["balance"] = failure.balance == nullptr ? Json::array() : items_json(*failure.balance);
     one["missing_bytes"] = failure.missing;
     one["would_fit"] = {{"rule", failure.rule}, {"text", failure.would_fit}};
@@ -376,25 +376,25 @@ Json balances_json(const Report& report) {
   return list;
 }
 
-Json bills_json(const Report& report) {
+Json call_charges_json(const Report& report) {
   Json list = Json::array();
-  for (const Bill& bill : report.bills) {
+  for (const CallCharge& charge : report.call_charges) {
     Json one;
-    if (!report.job.empty()) one["process"] = bill.process;
-    one["device"] = bill.device;
-    one["what"] = balance_name(bill.what);
-    one["api"] = bill.api;
-    one["bytes"] = bill.bytes;
-    one["count"] = bill.count;
-    one["ended"] = bill.ended;
-    one["beside_others"] = bill.beside_others;
-    if (bill.made != 0) {
-      one["made"] = bill.made;
-      one["live"] = bill.live;
-      one["most_live"] = bill.most_live;
-      one["growing"] = bill.growing;
+    if (!report.job.empty()) one["process"] = charge.process;
+    one["device"] = charge.device;
+    one["what"] = balance_name(charge.what);
+    one["api"] = charge.api;
+    one["bytes"] = charge.bytes;
+    one["count"] = charge.count;
+    one["ended"] = charge.ended;
+    one["beside_others"] = charge.beside_others;
+    if (charge.made != 0) {
+      one["made"] = charge.made;
+      one["live"] = charge.live;
+      one["most_live"] = charge.most_live;
+      one["growing"] = charge.growing;
     }
-    one["stack"] = stack_json(bill.stack);
+    one["stack"] = stack_json(charge.stack);
     list.push_back(std::move(one));
   }
   return list;
@@ -496,9 +496,9 @@ Json holder_search_json(const HolderSearchInfo& search) {
           {"heap", heap_search_name(search.heap)}};
 }
 
-Json entries_json(const Picture& picture) {
+Json entries_json(const Breakdown& breakdown) {
   Json list = Json::array();
-  for (const PictureEntry& entry : picture.entries) {
+  for (const BreakdownEntry& entry : breakdown.entries) {
     list.push_back({{"api", entry.api},
                     {"kind", kind_name(entry.kind)},
                     {"bytes", entry.bytes},
@@ -510,27 +510,28 @@ Json entries_json(const Picture& picture) {
 
 Json freed_at_end_json(const Report& report) {
   Json list = Json::array();
-  for (const Picture& picture : report.freed_at_end) {
+  for (const Breakdown& breakdown : report.freed_at_end) {
     Json one;
-    if (!report.job.empty()) one["process"] = picture.process;
-    one["device"] = device_json(picture.device);
-    one["time_ns"] = picture.time_ns;
-    one["bytes"] = picture.live_bytes;
-    one["count"] = picture.live_count;
-    one["stacks"] = entries_json(picture);
+    if (!report.job.empty()) one["process"] = breakdown.process;
+    one["device"] = device_json(breakdown.device);
+    one["time_ns"] = breakdown.time_ns;
+    one["bytes"] = breakdown.live_bytes;
+    one["count"] = breakdown.live_count;
+    one["stacks"] = entries_json(breakdown);
     list.push_back(std::move(one));
   }
   return list;
 }
 
-Json pictures_json(const Report& report) {
+Json breakdowns_json(const Report& report) {
   Json list = Json::array();
-  for (const Picture& picture : report.pictures) {
-    Json one = moment_json(report, picture);
-    one["reason"] = picture.out_of_memory ? "out-of-memory" : "peak";
-    one["live_allocations"] = picture.live_count;
-    one["stacks"] = entries_json(picture);
-    one["others"] = {{"bytes", picture.other_bytes}, {"count", picture.other_count}, {"stacks", picture.other_stacks}};
+  for (const Breakdown& breakdown : report.breakdowns) {
+    Json one = moment_json(report, breakdown);
+    one["reason"] = breakdown.out_of_memory ? "out-of-memory" : "peak";
+    one["live_allocations"] = breakdown.live_count;
+    one["stacks"] = entries_json(breakdown);
+    one["others"] = {
+        {"bytes", breakdown.other_bytes}, {"count", breakdown.other_count}, {"stacks", breakdown.other_stacks}};
     list.push_back(std::move(one));
   }
   return list;
@@ -614,12 +615,12 @@ Json report_head_json(const Report& report) {
   if (!report.job.empty()) head["processes"] = job_json(report);
   head["devices"] = devices_json(report);
   head["summary"] = summary_json(report);
-  if (!report.pictures.empty()) head["pictures"] = pictures_json(report);
+  if (!report.breakdowns.empty()) head["pictures"] = breakdowns_json(report);
   if (!report.freed_at_end.empty()) head["freed_at_end"] = freed_at_end_json(report);
   Json failures = out_of_memory_json(report);
   if (!failures.empty()) head["out_of_memory"] = std::move(failures);
   if (!report.balances.empty()) head["balances"] = balances_json(report);
-  if (!report.bills.empty()) head["bills"] = bills_json(report);
+  if (!report.call_charges.empty()) head["bills"] = call_charges_json(report);
   head["contexts"] = contexts_json(report);
   if (!report.shared.empty()) head["shared"] = shared_json(report);
   if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);

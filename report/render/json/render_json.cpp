@@ -58,7 +58,7 @@ Json modules_json(const Report& report, const FrameTexts& written) {
   }
   for (const Finding& finding : findings_of(report))
     for (const FindingPlace& place : finding.places) add(place.stack);
-  for (const Bill& bill : report.bills) add(bill.stack);
+  for (const CallCharge& charge : report.call_charges) add(charge.stack);
   for (const ContextInfo& context : report.contexts) add(context.stack);
   for (const SharedMemory& shared : report.shared)
     for (const ResolvedStack* stack : {shared.allocated, shared.exported, shared.freed, shared.opened}) add(stack);

@@ -68,7 +68,7 @@ class Sections {
 
   // The frameworks' account of the moment at which memory ran out, unless the failure itself was shown with it.
   void print_ran_out() {
-    if (!report_.pictures.empty() && !report_.pictures.front().caches.empty()) return;
+    if (!report_.breakdowns.empty() && !report_.breakdowns.front().caches.empty()) return;
     for (const CacheInside& inside : report_.ran_out) {
       out_ << palette_.warn("WHEN MEMORY RAN OUT") << "  " << inside.pool << "\n";
       fields_.field("tensors", tensors_text(inside));

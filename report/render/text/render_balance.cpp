@@ -84,14 +84,16 @@ std::string moment_words(format::Moment moment) {
 
 void print_calls(const Report& report, const Balance& balance, BalancePart part, std::ostream& out) {
   std::size_t shown = 0;
-  for (const Bill& bill : report.bills) {
-    if (bill.process != balance.process || bill.device != balance.device || bill.what != part || bill.ended) continue;
-    if (bill.bytes <= 0 || shown++ == kShownCalls) break;
-    const Frame* frame = naming_frame(*bill.stack);
-    out << "              " << padded_to_width(format_bytes(static_cast<std::uint64_t>(bill.bytes)), 10) << bill.count
-        << "x  " << printable(bill.api) << "  " << (frame == nullptr ? "(stack not recorded)" : frame_text(*frame));
-    if (bill.made != 0)
-      out << " · " << bill.made << " made, " << bill.most_live << " at once, " << bill.live << " live";
+  for (const CallCharge& charge : report.call_charges) {
+    if (charge.process != balance.process || charge.device != balance.device || charge.what != part || charge.ended)
+      continue;
+    if (charge.bytes <= 0 || shown++ == kShownCalls) break;
+    const Frame* frame = naming_frame(*charge.stack);
+    out << "              " << padded_to_width(format_bytes(static_cast<std::uint64_t>(charge.bytes)), 10)
+        << charge.count << "x  " << printable(charge.api) << "  "
+        << (frame == nullptr ? "(stack not recorded)" : frame_text(*frame));
+    if (charge.made != 0)
+      out << " · " << charge.made << " made, " << charge.most_live << " at once, " << charge.live << " live";
     out << "\n";
   }
 }

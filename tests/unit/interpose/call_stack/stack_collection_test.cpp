@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/control/pictures.h"
+#include "interpose/control/breakdowns.h"
 #include "interpose/dump/event_tables.h"
 #include "interpose/dump/live_table.h"
 #include "interpose/stacks/stack_memo.h"
@@ -154,10 +154,10 @@ TEST_CASE_METHOD(Fixture, "stacks that the dump names are not freed") {
   context->stack = add();
   context->destroy_stack = add();
   record_of(static_cast<format::SiteRecord*>(nullptr), ChunkType::kSites)->stack = add();
-  auto* picture = record_of(static_cast<format::PictureRecord*>(nullptr), ChunkType::kPictures);
-  picture->stack = add();
-  picture->shares[0].stack = add();
-  picture->shares[format::kPictureShares - 1].stack = add();
+  auto* breakdown = record_of(static_cast<format::BreakdownRecord*>(nullptr), ChunkType::kBreakdowns);
+  breakdown->stack = add();
+  breakdown->shares[0].stack = add();
+  breakdown->shares[format::kBreakdownShares - 1].stack = add();
   record_of(static_cast<format::ThreadCounters*>(nullptr), ChunkType::kCounters)
       ->stacks[format::kStackCounters - 1]
       .stack = add();

@@ -77,49 +77,51 @@ TEST_CASE_METHOD(EventTablesFixture, "equal failed calls share a record, and the
 }
 
 TEST_CASE_METHOD(EventTablesFixture,
-                 "a bill counts the executable graphs of its calls, also of those that took nothing") {
-  Zeroed<BillTable> bills;
-  format::BillRecord bill = {};
-  bill.stack = 100;
-  bill.context = 1;
-  bill.what = format::DriverMemory::kGraphExecutables;
-  bill.last_ns = 7;
+                 "a charge counts the executable graphs of its calls, also of those that took nothing") {
+  Zeroed<CallChargeTable> call_charges;
+  format::CallChargeRecord charge = {};
+  charge.stack = 100;
+  charge.context = 1;
+  charge.what = format::DriverMemory::kGraphExecutables;
+  charge.last_ns = 7;
   const auto only = [&](std::uint32_t context) {
-    const format::BillRecord* found = nullptr;
-    dump->for_each_record<format::BillRecord>(format::ChunkType::kBills, [&](const format::BillRecord& record) {
-      if (record.state != 0 && record.context == context) found = &record;
-    });
+    const format::CallChargeRecord* found = nullptr;
+    dump->for_each_record<format::CallChargeRecord>(format::ChunkType::kCallCharges,
+                                                    [&](const format::CallChargeRecord& record) {
+                                                      if (record.state != 0 && record.context == context)
+                                                        found = &record;
+                                                    });
     REQUIRE(found != nullptr);
     return *found;
   };
-  REQUIRE(bills->count_made(bill, *dump));  // it took nothing
+  REQUIRE(call_charges->count_made(charge, *dump));  // it took nothing
   CHECK(only(1).count == 0);
   CHECK(only(1).made == 1);
-  format::BillRecord grown = bill;
+  format::CallChargeRecord grown = charge;
   grown.bytes = 4096;
   grown.last_ns = 9;
-  REQUIRE(bills->add(grown, *dump));
-  REQUIRE(bills->count_made(bill, *dump));
+  REQUIRE(call_charges->add(grown, *dump));
+  REQUIRE(call_charges->count_made(charge, *dump));
   CHECK(only(1).bytes == 4096);
   CHECK(only(1).count == 1);
   CHECK(only(1).last_ns == 9);
   CHECK(only(1).live == 2);
-  bills->count_destroyed(bill, *dump);
-  REQUIRE(bills->count_made(bill, *dump));
+  call_charges->count_destroyed(charge, *dump);
+  REQUIRE(call_charges->count_made(charge, *dump));
   CHECK(only(1).made == 3);
   CHECK(only(1).live == 2);
   CHECK(only(1).most_live == 2);
 
   // The context ends: its executables can still be destroyed.
-  bills->end_context(1, *dump, [](const format::BillRecord&) {});
-  bills->count_destroyed(bill, *dump);
+  call_charges->end_context(1, *dump, [](const format::CallChargeRecord&) {});
+  call_charges->count_destroyed(charge, *dump);
   CHECK(only(format::kNoIndex).live == 1);
-  bill.context = 2;
-  REQUIRE(bills->count_made(bill, *dump));
-  bills->end_context(2, *dump, [](const format::BillRecord&) {});
+  charge.context = 2;
+  REQUIRE(call_charges->count_made(charge, *dump));
+  call_charges->end_context(2, *dump, [](const format::CallChargeRecord&) {});
   CHECK(only(format::kNoIndex).made == 4);
   CHECK(only(format::kNoIndex).live == 2);
-  for (int i = 0; i < 5; ++i) bills->count_destroyed(bill, *dump);
+  for (int i = 0; i < 5; ++i) call_charges->count_destroyed(charge, *dump);
   CHECK(only(format::kNoIndex).live == 0);
 }
 

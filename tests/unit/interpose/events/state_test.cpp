@@ -12,7 +12,7 @@ TEST_CASE("each room reaches its parts in the one object, behind those of the ro
   const auto* begin = reinterpret_cast<const char*>(&process);
   const char* last = reinterpret_cast<const char*>(&process.summary_done);
   for (const void* part :
-       {static_cast<const void*>(&view_of(process)), static_cast<const void*>(&picture_lock_of(process)),
+       {static_cast<const void*>(&view_of(process)), static_cast<const void*>(&breakdown_lock_of(process)),
         static_cast<const void*>(&graph_bytes_of(process)), static_cast<const void*>(&meter_of(process)),
         static_cast<const void*>(&marks_of(process)), static_cast<const void*>(&pool_places_of(process))}) {
     CHECK(static_cast<const char*>(part) > last);
@@ -40,7 +40,7 @@ TEST_CASE("zeros are an empty state", "[state]") {
   CHECK(process.phase.load() == Phase::kNone);
   CHECK(pool_places_of(process).of(reinterpret_cast<CUmemoryPool>(0x1000)) == PoolPlaces::kUnknown);
   CHECK_FALSE(meter_of(process).look_ups().contains(1));
-  CHECK(picture_lock_of(process).try_lock());
+  CHECK(breakdown_lock_of(process).try_lock());
   CHECK(graph_bytes_of(process).changes() == 0);
 }
 

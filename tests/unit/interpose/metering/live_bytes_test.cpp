@@ -12,8 +12,8 @@ constexpr std::uint64_t kMebibyte = 1 << 20;  // all tests of the folder are one
 
 }  // namespace
 
-TEST_CASE("a picture is due when a device has grown by a sixteenth and a MiB", "[live-bytes]") {
-  const auto peaks = std::make_unique<PeakPictures>();
+TEST_CASE("a breakdown is due when a device has grown by a sixteenth and a MiB", "[live-bytes]") {
+  const auto peaks = std::make_unique<PeakBreakdowns>();
   CHECK_FALSE(peaks->wants(0, kMebibyte - 1));
   CHECK(peaks->wants(0, kMebibyte));
   peaks->note_taken(0, 160 * kMebibyte);
@@ -22,16 +22,16 @@ TEST_CASE("a picture is due when a device has grown by a sixteenth and a MiB", "
   CHECK(peaks->wants(1, kMebibyte));
 }
 
-TEST_CASE("at exit a picture is due when a device has grown at all", "[live-bytes]") {
-  const auto peaks = std::make_unique<PeakPictures>();
+TEST_CASE("at exit a breakdown is due when a device has grown at all", "[live-bytes]") {
+  const auto peaks = std::make_unique<PeakBreakdowns>();
   CHECK_FALSE(peaks->wants(0, 0, true));
   peaks->note_taken(0, 160 * kMebibyte);
   CHECK_FALSE(peaks->wants(0, 160 * kMebibyte, true));
   CHECK(peaks->wants(0, 160 * kMebibyte + 1, true));
 }
 
-TEST_CASE("a device beyond the last one has no picture and no graph memory", "[live-bytes]") {
-  const auto peaks = std::make_unique<PeakPictures>();
+TEST_CASE("a device beyond the last one has no breakdown and no graph memory", "[live-bytes]") {
+  const auto peaks = std::make_unique<PeakBreakdowns>();
   const auto graphs = std::make_unique<GraphBytes>();
   constexpr std::uint8_t kBeyond = ContextTable::kMostDevices;
   CHECK_FALSE(peaks->wants(kBeyond, 1ULL << 40, true));

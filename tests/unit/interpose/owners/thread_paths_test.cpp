@@ -53,9 +53,9 @@ struct Fixture : StartedDump {
   void end(format::Ref ref) { record(ref)->state = 2U << format::kStateBits; }
 
   ThreadPaths::Verdict verdict_of(ThreadPaths::Path made, ThreadPaths::Path thrown, ThreadPaths::Path caught) {
-    Landing landing = find_landing(*paths, thrown, caught, function_at);
-    REQUIRE(landing.how == Landing::How::kCaught);
-    return judge(*paths, made, thrown, caught, landing, nullptr, function_at);
+    ExceptionEnd end = find_exception_end(*paths, thrown, caught, function_at);
+    REQUIRE(end.how == ExceptionEnd::How::kCaught);
+    return judge(*paths, made, thrown, caught, end, nullptr, function_at);
   }
   std::vector<format::Ref> settle(ThreadPaths::Path by, std::uint32_t since, std::uint32_t clock) {
     std::vector<format::Ref> struck;
@@ -102,11 +102,11 @@ TEST_CASE_METHOD(Fixture, "paths: an owner that was unwound was abandoned, one o
 
 TEST_CASE_METHOD(Fixture, "paths: a frame below the throw is no handler", "[paths]") {
   const ThreadPaths::Path in_runtime = path({{0x9010, 700}, {0x4010, 800}, step_checks, main_calls_step, start});
-  Landing landing = find_landing(*paths, thrown_below_step, in_runtime, function_at);
-  CHECK(landing.how == Landing::How::kUncaught);
-  CHECK(judge(*paths, made_in_step, thrown_below_step, in_runtime, landing, nullptr, function_at).abandoned);
+  ExceptionEnd end = find_exception_end(*paths, thrown_below_step, in_runtime, function_at);
+  CHECK(end.how == ExceptionEnd::How::kUncaught);
+  CHECK(judge(*paths, made_in_step, thrown_below_step, in_runtime, end, nullptr, function_at).abandoned);
   const ThreadPaths::Path elsewhere = path({{0x7010, 5000}, {0x7020, 5100}});
-  CHECK(find_landing(*paths, thrown_below_step, elsewhere, function_at).how == Landing::How::kUnknown);
+  CHECK(find_exception_end(*paths, thrown_below_step, elsewhere, function_at).how == ExceptionEnd::How::kUnknown);
 }
 
 TEST_CASE_METHOD(Fixture, "paths: another function at the same place is no common owner", "[paths]") {
@@ -119,14 +119,14 @@ TEST_CASE_METHOD(Fixture, "paths: another function at the same place is no commo
 
 TEST_CASE_METHOD(Fixture, "paths: stacks that were cut short meet where both are known", "[paths]") {
   const ThreadPaths::Path made = path({inside_alloc, step_allocates}, true);
-  ThreadPaths::Meeting meeting = paths->meet(made, thrown_below_step);
-  CHECK(meeting.a == 0);  // they share no frame that both know
+  ThreadPaths::Common common = paths->find_common(made, thrown_below_step);
+  CHECK(common.a == 0);  // they share no frame that both know
   const ThreadPaths::Path longer = path({inside_alloc, step_allocates, main_calls_step, start}, true);
-  meeting = paths->meet(longer, thrown_below_step);
-  REQUIRE(meeting.a != 0);
-  CHECK(paths->address(meeting.a) == main_calls_step.address);
-  CHECK(paths->address(meeting.a_inner) == step_allocates.address);
-  CHECK(paths->address(meeting.b_inner) == step_checks.address);
+  common = paths->find_common(longer, thrown_below_step);
+  REQUIRE(common.a != 0);
+  CHECK(paths->address(common.a) == main_calls_step.address);
+  CHECK(paths->address(common.a_inner) == step_allocates.address);
+  CHECK(paths->address(common.b_inner) == step_checks.address);
 }
 
 TEST_CASE_METHOD(Fixture, "paths: a call outside the owner proves that an earlier activation ended", "[paths]") {

@@ -13,12 +13,12 @@ using namespace culprit::test;
 
 namespace {
 
-culprit::format::PictureRecord picture_of(culprit::format::PictureReason reason, std::uint64_t time_ns) {
-  culprit::format::PictureRecord picture = {};
-  picture.state = 1;
-  picture.reason = reason;
-  picture.time_ns = time_ns;
-  return picture;
+culprit::format::BreakdownRecord breakdown_of(culprit::format::BreakdownReason reason, std::uint64_t time_ns) {
+  culprit::format::BreakdownRecord breakdown = {};
+  breakdown.state = 1;
+  breakdown.reason = reason;
+  breakdown.time_ns = time_ns;
+  return breakdown;
 }
 
 }  // namespace
@@ -38,11 +38,11 @@ TEST_CASE("failures are seen as a dump grows", "[report][growing]") {
   REQUIRE(growing.devices().size() == 1);
   CHECK(growing.devices()[0].ordinal == 3);
   CHECK(growing.failures().empty());
-  builder.add_picture(picture_of(culprit::format::PictureReason::kPeak, 5));
-  builder.add_picture(picture_of(culprit::format::PictureReason::kOutOfMemory, 7));
-  culprit::format::PictureRecord empty = picture_of(culprit::format::PictureReason::kOutOfMemory, 8);
+  builder.add_breakdown(breakdown_of(culprit::format::BreakdownReason::kPeak, 5));
+  builder.add_breakdown(breakdown_of(culprit::format::BreakdownReason::kOutOfMemory, 7));
+  culprit::format::BreakdownRecord empty = breakdown_of(culprit::format::BreakdownReason::kOutOfMemory, 8);
   empty.state = 0;
-  builder.add_picture(empty);
+  builder.add_breakdown(empty);
   builder.write(path);
   REQUIRE(growing.look());
   CHECK(growing.devices().size() == 1);
@@ -55,7 +55,7 @@ TEST_CASE("a followed dump that is cut off, damaged or gone", "[report][growing]
   TemporaryFolder folder;
   const std::string path = folder.file("a.dump");
   DumpBuilder builder;
-  builder.add_picture(picture_of(culprit::format::PictureReason::kOutOfMemory, 7));
+  builder.add_breakdown(breakdown_of(culprit::format::BreakdownReason::kOutOfMemory, 7));
   builder.write(path);
   const std::uint64_t whole = std::filesystem::file_size(path);
   for (std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{100}, std::uint64_t{4096}, std::uint64_t{4100}}) {

@@ -46,18 +46,18 @@ inline void add_example<report::FindingKind::kMissingProcesses>(const Names& nam
 
 template <>
 inline void add_example<report::FindingKind::kOutOfMemory>(const Names& names, unsigned, report::Report* report) {
-  report::Picture picture;
-  picture.out_of_memory = true;
-  picture.device = 0;
-  picture.time_ns = 5;
-  picture.api = names.other;
-  picture.stack = names.stack;
-  picture.asked_bytes = 2 << 20;
-  picture.times = 1;
-  picture.live_bytes = 1 << 20;
-  picture.live_count = 1;
-  picture.entries.push_back({names.stack, names.other, format::Kind::kDevice, 1 << 20, 1, ""});
-  report->pictures.push_back(picture);
+  report::Breakdown breakdown;
+  breakdown.out_of_memory = true;
+  breakdown.device = 0;
+  breakdown.time_ns = 5;
+  breakdown.api = names.other;
+  breakdown.stack = names.stack;
+  breakdown.asked_bytes = 2 << 20;
+  breakdown.times = 1;
+  breakdown.live_bytes = 1 << 20;
+  breakdown.live_count = 1;
+  breakdown.entries.push_back({names.stack, names.other, format::Kind::kDevice, 1 << 20, 1, ""});
+  report->breakdowns.push_back(breakdown);
 }
 
 inline report::FailedAllocation failed_example(const Names& names, std::uint64_t bytes) {
@@ -110,15 +110,15 @@ inline void add_example<report::FindingKind::kStrayContext>(const Names& names, 
 template <>
 inline void add_example<report::FindingKind::kGrowingExecutables>(const Names& names, unsigned,
                                                                   report::Report* report) {
-  report::Bill bill;
-  bill.what = report::BalancePart::kGraphExecutables;
-  bill.api = names.other;
-  bill.stack = names.stack;
-  bill.bytes = 546 << 20;
-  bill.count = 39;
-  bill.made = bill.live = bill.most_live = 40;
-  bill.growing = true;
-  report->bills.push_back(bill);
+  report::CallCharge charge;
+  charge.what = report::BalancePart::kGraphExecutables;
+  charge.api = names.other;
+  charge.stack = names.stack;
+  charge.bytes = 546 << 20;
+  charge.count = 39;
+  charge.made = charge.live = charge.most_live = 40;
+  charge.growing = true;
+  report->call_charges.push_back(charge);
 }
 
 inline report::CacheInside cache_example(const Names& names) {
@@ -143,13 +143,13 @@ inline void add_example<report::FindingKind::kRanOut>(const Names& names, unsign
 
 template <>
 inline void add_example<report::FindingKind::kFreedAtEnd>(const Names& names, unsigned, report::Report* report) {
-  report::Picture picture;
-  picture.device = 0;
-  picture.stack = names.stack;
-  picture.live_bytes = 4096;
-  picture.live_count = 2;
-  picture.entries.push_back({names.stack, names.other, format::Kind::kDevice, 4096, 2, ""});
-  report->freed_at_end.push_back(picture);
+  report::Breakdown breakdown;
+  breakdown.device = 0;
+  breakdown.stack = names.stack;
+  breakdown.live_bytes = 4096;
+  breakdown.live_count = 2;
+  breakdown.entries.push_back({names.stack, names.other, format::Kind::kDevice, 4096, 2, ""});
+  report->freed_at_end.push_back(breakdown);
 }
 
 template <>

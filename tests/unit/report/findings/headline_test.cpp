@@ -107,12 +107,12 @@ TEST_CASE("each finding that is no leak stands before the reassurance, in every 
       {"graph executables grow",
        [](Report* report) {
          static const ResolvedStack kUnknown;
-         Bill bill;
-         bill.what = BalancePart::kGraphExecutables;
-         bill.made = 1;
-         bill.growing = true;
-         bill.stack = &kUnknown;
-         report->bills.push_back(bill);
+         CallCharge charge;
+         charge.what = BalancePart::kGraphExecutables;
+         charge.made = 1;
+         charge.growing = true;
+         charge.stack = &kUnknown;
+         report->call_charges.push_back(charge);
        },
        false},
       {"killed by SIGSEGV",

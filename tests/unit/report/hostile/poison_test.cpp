@@ -95,15 +95,15 @@ void poison(DumpBuilder* dump) {
   failed.stack = native;
   failed.count = failed.bytes = 1;
   dump->add_failed_call(failed);
-  PictureRecord picture = {};
-  picture.state = 1;
-  picture.reason = PictureReason::kOutOfMemory;
-  picture.api = api;
-  picture.stack = mixed;
-  picture.asked_bytes = picture.live_bytes = 4096;
-  picture.live_count = picture.times = 1;
-  picture.shares[0] = {native, api, Kind::kDevice, 0, 4096, 1};
-  dump->add_picture(picture);
+  BreakdownRecord breakdown = {};
+  breakdown.state = 1;
+  breakdown.reason = BreakdownReason::kOutOfMemory;
+  breakdown.api = api;
+  breakdown.stack = mixed;
+  breakdown.asked_bytes = breakdown.live_bytes = 4096;
+  breakdown.live_count = breakdown.times = 1;
+  breakdown.shares[0] = {native, api, Kind::kDevice, 0, 4096, 1};
+  dump->add_breakdown(breakdown);
 }
 
 // Whether all strings of the value are printable, or, for JSON that loses nothing, whether it has the poison.
@@ -216,10 +216,10 @@ TEST_CASE("no format passes on what programs and views from inside frameworks po
     record.handle = 0x10000 * (i + 1);
     builder.add_allocation(record);
   }
-  PictureRecord picture = {};
-  picture.state = 1;
-  picture.reason = PictureReason::kOutOfMemory;
-  builder.add_picture(picture);
+  BreakdownRecord breakdown = {};
+  breakdown.state = 1;
+  breakdown.reason = BreakdownReason::kOutOfMemory;
+  builder.add_breakdown(breakdown);
   const std::string dump = folder.file("view" + kPoison + ".dump");
   builder.write(dump);
   const Json answers = {{"schema", "culprit.gpu/1"},

@@ -43,8 +43,8 @@ BalanceRecord balance(std::uint64_t in_use, Moment moment = Moment::kExit) {
   return record;
 }
 
-BillRecord bill(DriverMemory what, std::int64_t bytes) {
-  BillRecord record = {};
+CallChargeRecord charge(DriverMemory what, std::int64_t bytes) {
+  CallChargeRecord record = {};
   record.state = 1;
   record.what = what;
   record.bytes = bytes;
@@ -146,14 +146,14 @@ TEST_CASE("what other processes may have changed is not known, unless NVML's fig
   ShareRecord of_the_moment = row.share;
   of_the_moment.seen_others = row.seen_others;
   program.dump.add_share(of_the_moment);
-  program.dump.add_bill(bill(DriverMemory::kStreams, 34 * kMiB));
+  program.dump.add_call_charge(charge(DriverMemory::kStreams, 34 * kMiB));
   const Report report = program.report();
   REQUIRE(report.balances.size() == 1);
   const Balance& one = report.balances[0];
   CHECK(items_of(one) == row.items);
   CHECK(one.is_not_known(BalancePart::kStreams) != row.streams_known);
-  REQUIRE(report.bills.size() == 1);
-  CHECK(report.bills[0].beside_others != row.streams_known);
+  REQUIRE(report.call_charges.size() == 1);
+  CHECK(report.call_charges[0].beside_others != row.streams_known);
 }
 
 TEST_CASE("an account at exit leaves a first context what is its own", "[report][balance]") {
@@ -241,11 +241,11 @@ TEST_CASE("a stray context: nothing else on its device, and allocations on anoth
   program.dump.add_context(record);
   program.dump.add_context(context(1, 527 * kMiB, kContextFirst));
   if (row.also_took != DriverMemory::kNone) {
-    BillRecord bill = {};
-    bill.state = 1;
-    bill.what = row.also_took;
-    bill.bytes = 5;
-    program.dump.add_bill(bill);
+    CallChargeRecord charge = {};
+    charge.state = 1;
+    charge.what = row.also_took;
+    charge.bytes = 5;
+    program.dump.add_call_charge(charge);
   }
   const Report report = program.report();
   REQUIRE(report.contexts.size() == 2);
@@ -289,11 +289,11 @@ TEST_CASE("a stray context with leftovers: one stretch of work, and then more on
   program.dump.add_device(main);
   program.dump.add_context(context(0, 527 * kMiB, kContextFirst));
   program.dump.add_context(context(1, 527 * kMiB, kContextFirst));
-  BillRecord code = {};
+  CallChargeRecord code = {};
   code.state = 1;
   code.what = DriverMemory::kModules;
   code.bytes = 3 * kMiB;
-  program.dump.add_bill(code);
+  program.dump.add_call_charge(code);
   const Report report = program.report();
   REQUIRE(report.contexts.size() == 2);
   CHECK(report.contexts[0].stray == row.stray);
@@ -304,26 +304,26 @@ TEST_CASE("a stray context with leftovers: one stretch of work, and then more on
 TEST_CASE("calls that made the driver take memory, most bytes first", "[report][balance]") {
   Program program;
   program.dump.add_device(device(0, true));
-  BillRecord record = bill(DriverMemory::kModules, 2);
+  CallChargeRecord record = charge(DriverMemory::kModules, 2);
   record.stack = program.stack({"load", "main"});
   record.count = 7;
-  program.dump.add_bill(record);
+  program.dump.add_call_charge(record);
   record.what = DriverMemory::kGraphExecutables;
   record.bytes = 9;
   record.context = kNoIndex;
-  program.dump.add_bill(record);
+  program.dump.add_call_charge(record);
   record.what = static_cast<DriverMemory>(99);
   record.bytes = 1;
-  program.dump.add_bill(record);
+  program.dump.add_call_charge(record);
   const Report report = program.report();
-  REQUIRE(report.bills.size() == 3);
-  CHECK(report.bills[0].what == BalancePart::kGraphExecutables);
-  CHECK(report.bills[0].ended);
-  CHECK(report.bills[1].what == BalancePart::kModules);
-  CHECK(report.bills[1].count == 7);
-  CHECK_FALSE(report.bills[1].ended);
-  CHECK(naming_frame(*report.bills[1].stack)->function == "load");
-  CHECK(report.bills[2].what == BalancePart::kRest);
+  REQUIRE(report.call_charges.size() == 3);
+  CHECK(report.call_charges[0].what == BalancePart::kGraphExecutables);
+  CHECK(report.call_charges[0].ended);
+  CHECK(report.call_charges[1].what == BalancePart::kModules);
+  CHECK(report.call_charges[1].count == 7);
+  CHECK_FALSE(report.call_charges[1].ended);
+  CHECK(naming_frame(*report.call_charges[1].stack)->function == "load");
+  CHECK(report.call_charges[2].what == BalancePart::kRest);
 }
 
 namespace {
@@ -339,15 +339,15 @@ Report running(Ended ended = Ended::kRunning) {
   program.dump.add_allocation(live_allocation(stack, 5 * kMiB, Kind::kStreamOrdered));
   program.dump.add_allocation(live_allocation(stack, 7 * kMiB, Kind::kPinnedHost));
   program.dump.add_context(context(0, 500 * kMiB, kContextFirst));
-  program.dump.add_bill(bill(DriverMemory::kContexts, 500 * kMiB));
-  BillRecord code = bill(DriverMemory::kModules, 40 * kMiB);
-  program.dump.add_bill(code);
+  program.dump.add_call_charge(charge(DriverMemory::kContexts, 500 * kMiB));
+  CallChargeRecord code = charge(DriverMemory::kModules, 40 * kMiB);
+  program.dump.add_call_charge(code);
   code.context = kNoIndex;
-  program.dump.add_bill(code);
+  program.dump.add_call_charge(code);
   Report report = program.report();
   report.process.status.ended = ended;
   const Dump dump = Dump::from_bytes(program.dump.bytes().data(), program.dump.bytes().size(), "app.dump");
-  report.present_use = read_present_use(dump, report, dump.bills());
+  report.present_use = read_present_use(dump, report, dump.call_charges());
   return report;
 }
 
@@ -401,19 +401,19 @@ TEST_CASE("hostile records make no balance of now", "[report][balance]") {
   Program program;
   program.dump.add_device(device(0, true));
   program.dump.add_allocation(live_allocation(program.stack({"f"}), ~0ULL));
-  BillRecord bill = {};
-  bill.state = 1;
-  bill.what = static_cast<DriverMemory>(99);
-  bill.bytes = INT64_MAX;
-  program.dump.add_bill(bill);
-  bill.what = DriverMemory::kModules;
-  program.dump.add_bill(bill);
-  bill.bytes = INT64_MAX - 1;
-  program.dump.add_bill(bill);
+  CallChargeRecord charge = {};
+  charge.state = 1;
+  charge.what = static_cast<DriverMemory>(99);
+  charge.bytes = INT64_MAX;
+  program.dump.add_call_charge(charge);
+  charge.what = DriverMemory::kModules;
+  program.dump.add_call_charge(charge);
+  charge.bytes = INT64_MAX - 1;
+  program.dump.add_call_charge(charge);
   Report report = program.report();
   report.process.status.ended = Ended::kRunning;
   const Dump dump = Dump::from_bytes(program.dump.bytes().data(), program.dump.bytes().size(), "app.dump");
-  report.present_use = read_present_use(dump, report, dump.bills());
+  report.present_use = read_present_use(dump, report, dump.call_charges());
   CHECK_FALSE(balance_now(report, 0, std::nullopt));
 }
 

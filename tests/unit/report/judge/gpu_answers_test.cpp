@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "report/judge/pictures.h"
+#include "report/judge/breakdowns.h"
 #include "tests/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
@@ -25,12 +25,12 @@ GpuAnswer answer_at(std::uint64_t asked_ns, unsigned device = 0) {
   return answer;
 }
 
-Picture failed_at(std::uint64_t time_ns, std::optional<unsigned> device = 0) {
-  Picture picture;
-  picture.out_of_memory = true;
-  picture.device = device;
-  picture.time_ns = time_ns;
-  return picture;
+Breakdown failed_at(std::uint64_t time_ns, std::optional<unsigned> device = 0) {
+  Breakdown breakdown;
+  breakdown.out_of_memory = true;
+  breakdown.device = device;
+  breakdown.time_ns = time_ns;
+  return breakdown;
 }
 
 struct DumpFile {
@@ -45,18 +45,18 @@ struct DumpFile {
 }  // namespace
 
 TEST_CASE("a failure gets the first answer after it on its device", "[report][gpu-users]") {
-  std::vector<Picture> pictures = {failed_at(10), failed_at(11), failed_at(30), failed_at(10, 1),
-                                   failed_at(10, std::nullopt)};
-  pictures.push_back(failed_at(1));
-  pictures.back().out_of_memory = false;
-  add_charges({answer_at(10), answer_at(20), answer_at(15, 1)}, &pictures);
-  REQUIRE(pictures[0].charges.size() == 1);
-  CHECK(pictures[0].charges[0].asked_ns == 10);
-  CHECK(pictures[1].charges[0].asked_ns == 20);
-  CHECK(pictures[2].charges.empty());
-  CHECK(pictures[3].charges[0].asked_ns == 15);
-  CHECK(pictures[4].charges.empty());
-  CHECK(pictures[5].charges.empty());
+  std::vector<Breakdown> breakdowns = {failed_at(10), failed_at(11), failed_at(30), failed_at(10, 1),
+                                       failed_at(10, std::nullopt)};
+  breakdowns.push_back(failed_at(1));
+  breakdowns.back().out_of_memory = false;
+  add_charges({answer_at(10), answer_at(20), answer_at(15, 1)}, &breakdowns);
+  REQUIRE(breakdowns[0].charges.size() == 1);
+  CHECK(breakdowns[0].charges[0].asked_ns == 10);
+  CHECK(breakdowns[1].charges[0].asked_ns == 20);
+  CHECK(breakdowns[2].charges.empty());
+  CHECK(breakdowns[3].charges[0].asked_ns == 15);
+  CHECK(breakdowns[4].charges.empty());
+  CHECK(breakdowns[5].charges.empty());
 }
 
 TEST_CASE("answers are read as they were written, and belong to one dump", "[report][gpu-users]") {

@@ -1,4 +1,4 @@
-// Lines that make executable graphs again and again and keep them, from the bills of a dump.
+// Lines that make executable graphs again and again and keep them, from the charges of a dump.
 #include "report/judge/growing_graphs.h"
 
 #include <sstream>
@@ -32,20 +32,20 @@ struct Executables {
   std::uint64_t last_ns = 99 * kSecond;
 };
 
-void add_bill_of(const Executables& line, const std::string& function, Program* program) {
-  BillRecord bill = {};
-  bill.state = 1;
-  bill.stack = program->stack({function, "main"}, 31);
-  bill.api = program->dump.add_api("cuGraphInstantiateWithFlags");
-  bill.what = DriverMemory::kGraphExecutables;
-  bill.bytes = static_cast<std::int64_t>(line.bytes);
-  bill.count = line.grown;
-  bill.first_ns = line.first_ns;
-  bill.last_ns = line.last_ns;
-  bill.made = line.made;
-  bill.live = line.live;
-  bill.most_live = line.most_live;
-  program->dump.add_bill(bill);
+void add_call_charge_of(const Executables& line, const std::string& function, Program* program) {
+  CallChargeRecord charge = {};
+  charge.state = 1;
+  charge.stack = program->stack({function, "main"}, 31);
+  charge.api = program->dump.add_api("cuGraphInstantiateWithFlags");
+  charge.what = DriverMemory::kGraphExecutables;
+  charge.bytes = static_cast<std::int64_t>(line.bytes);
+  charge.count = line.grown;
+  charge.first_ns = line.first_ns;
+  charge.last_ns = line.last_ns;
+  charge.made = line.made;
+  charge.live = line.live;
+  charge.most_live = line.most_live;
+  program->dump.add_call_charge(charge);
 }
 
 Report report_with(const std::vector<Executables>& lines, std::uint64_t unmeasured = 0, int rank = -1) {
@@ -63,7 +63,7 @@ Report report_with(const std::vector<Executables>& lines, std::uint64_t unmeasur
   balance.flags = kBalanceExecutables;
   balance.unmeasured = unmeasured;
   program.dump.add_balance(balance);
-  for (const Executables& line : lines) add_bill_of(line, "serve", &program);
+  for (const Executables& line : lines) add_call_charge_of(line, "serve", &program);
   return program.report();
 }
 
@@ -126,9 +126,9 @@ TEST_CASE("each condition is needed for a line to be named", "[report][executabl
   Executables line;
   row.change(line);
   const Report report = report_with({line});
-  REQUIRE(report.bills.size() == 1);
-  CHECK(report.bills[0].growing == row.growing);
-  CHECK(report.bills[0].live <= report.bills[0].most_live);
+  REQUIRE(report.call_charges.size() == 1);
+  CHECK(report.call_charges[0].growing == row.growing);
+  CHECK(report.call_charges[0].live <= report.call_charges[0].most_live);
   CHECK(growing_lines(report).empty() == !row.growing);
 }
 
@@ -152,8 +152,8 @@ TEST_CASE("a merged job names the rank whose executables grow", "[report][execut
   merger.add(report_with({Executables()}, 0, 1));
   write_merged_file(folder.file("merged"), merger.finish(false));
   const Report report = read_merged_file(folder.file("merged"), {});
-  REQUIRE(report.bills.size() == 1);
-  CHECK(report.bills[0].most_live == 40);
+  REQUIRE(report.call_charges.size() == 1);
+  CHECK(report.call_charges[0].most_live == 40);
   CHECK(has(growing_lines(report), "GRAPH EXECUTABLES GROW: rank 1: 40 kept, made at app.cu:31 ("));
   REQUIRE(report.balances.size() == 2);
   CHECK(report.balances[0].executables.known);

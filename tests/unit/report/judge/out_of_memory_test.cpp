@@ -19,11 +19,11 @@ constexpr std::uint64_t kGiB = 1ULL << 30;
 // A device of 80 GiB with `free_bytes`, of which `asked` were asked for.
 struct Failure : OutOfMemory {
   Failure(std::uint64_t asked, std::uint64_t free_bytes) {
-    own_picture.out_of_memory = true;
-    own_picture.device = 0;
-    own_picture.asked_bytes = asked;
-    own_picture.memory = {1, free_bytes, 80 * kGiB};
-    picture = &own_picture;
+    own_breakdown.out_of_memory = true;
+    own_breakdown.device = 0;
+    own_breakdown.asked_bytes = asked;
+    own_breakdown.memory = {1, free_bytes, 80 * kGiB};
+    breakdown = &own_breakdown;
     balance = &own_balance;
     missing = asked > free_bytes ? asked - free_bytes : 0;
     own_balance.items = {{BalancePart::kRest, 0}};
@@ -41,7 +41,7 @@ struct Failure : OutOfMemory {
     choose_rule(this);
     return std::string(rule) + ": " + would_fit;
   }
-  Picture own_picture;
+  Breakdown own_breakdown;
   Balance own_balance;
   CacheInside cache;
 };
@@ -52,10 +52,10 @@ TEST_CASE("each rule names what would have been enough", "[out-of-memory]") {
   CHECK(has(Failure(81 * kGiB, 9 * kGiB).explained(), "never: would never have fit: the request is larger than GPU 0"));
   CHECK(has(Failure(9 * kGiB, 9 * kGiB).explained(), "had-room: would have fit: 9.00 GiB were free"));
   Failure unknown(9 * kGiB, kGiB);
-  unknown.own_picture.memory = {};
+  unknown.own_breakdown.memory = {};
   CHECK(has(unknown.explained(), "not-known: "));
   Failure launch(0, kGiB);
-  launch.own_picture.api = "cuGraphLaunch";
+  launch.own_breakdown.api = "cuGraphLaunch";
   launch.add_line("hog.py", 40 * kGiB);
   launch.idle = {{"idle in the default pool", BalancePart::kPoolReserve, 2 * kGiB, nullptr}};
   CHECK(launch.explained() ==
@@ -82,8 +82,8 @@ TEST_CASE("each rule names what would have been enough", "[out-of-memory]") {
 
   // NVML's list names them, and says more than the bound.
   others.others_at_most = 60 * kGiB;
-  others.own_picture.charges.resize(1);
-  GpuCharges& charges = others.own_picture.charges.front();
+  others.own_breakdown.charges.resize(1);
+  GpuCharges& charges = others.own_breakdown.charges.front();
   charges.others = {{11, "big", true, 30 * kGiB}, {12, "small", true, 20 * kGiB}, {13, "", true, kGiB}};
   CHECK(others.explained() == "other-processes: would have fit without the 20.0 GiB of process 12 (small)");
   charges.others[0].bytes = charges.others[1].bytes = 9 * kGiB;
@@ -142,11 +142,11 @@ TEST_CASE("allocations are added up by line, with the callers where stacks diffe
   };
   const ResolvedStack large = stack_of(&one), small = stack_of(&other);
   Report report;
-  Picture picture;
-  picture.out_of_memory = true;
-  picture.entries = {{&large, "cudaMalloc", culprit::format::Kind::kDevice, 30, 3, ""},
-                     {&small, "cudaMalloc", culprit::format::Kind::kDevice, 10, 1, ""}};
-  const OutOfMemory failure = Explainer(report).explain(picture);
+  Breakdown breakdown;
+  breakdown.out_of_memory = true;
+  breakdown.entries = {{&large, "cudaMalloc", culprit::format::Kind::kDevice, 30, 3, ""},
+                       {&small, "cudaMalloc", culprit::format::Kind::kDevice, 10, 1, ""}};
+  const OutOfMemory failure = Explainer(report).explain(breakdown);
   REQUIRE(failure.lines.size() == 1);
   CHECK(failure.lines[0].bytes == 40);
   CHECK(failure.lines[0].count == 4);
@@ -158,17 +158,17 @@ TEST_CASE("allocations are added up by line, with the callers where stacks diffe
 TEST_CASE("tensors take the place of the segments that they lie in", "[out-of-memory]") {
   ResolvedStack segments;
   Report report;
-  Picture picture;
-  picture.out_of_memory = true;
-  picture.entries = {{&segments, "cudaMalloc", culprit::format::Kind::kDevice, 100, 5, "PyTorch caching allocator"}};
-  CHECK(Explainer(report).explain(picture).lines.at(0).what == LineOf::kSegments);
+  Breakdown breakdown;
+  breakdown.out_of_memory = true;
+  breakdown.entries = {{&segments, "cudaMalloc", culprit::format::Kind::kDevice, 100, 5, "PyTorch caching allocator"}};
+  CHECK(Explainer(report).explain(breakdown).lines.at(0).what == LineOf::kSegments);
   CacheInside cache;
   cache.pool = "PyTorch caching allocator";
   cache.live_bytes = 90;
   cache.idle_bytes = 10;
   cache.largest = {{40, 2, "train.py", 4, "step", "`a`"}, {30, 1, "train.py", 4, "step", "`b`"}};
-  picture.caches.push_back(cache);
-  const OutOfMemory failure = Explainer(report).explain(picture);
+  breakdown.caches.push_back(cache);
+  const OutOfMemory failure = Explainer(report).explain(breakdown);
   REQUIRE(failure.lines.size() == 2);
   CHECK(failure.lines[0].bytes == 70);
   CHECK(line_place(failure.lines[0]) == "train.py:4  step, held by `a`");

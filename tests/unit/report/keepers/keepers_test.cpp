@@ -1,4 +1,4 @@
-// Which variable keeps a block, in graphs like those of interpose/python/culprit/_graph.py.
+// Which variable keeps a block, in graphs like those of interpose/python_package/culprit/_graph.py.
 #include "report/keepers/keepers.h"
 
 #include <map>

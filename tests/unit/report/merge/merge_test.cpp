@@ -74,8 +74,8 @@ struct Rank : Program {
     return *this;
   }
   // The holder of `bytes` at the peak, or at a failed allocation.
-  Rank& picture(PictureReason reason, std::uint64_t bytes, std::uint64_t time_ns) {
-    PictureRecord record = {};
+  Rank& breakdown(BreakdownReason reason, std::uint64_t bytes, std::uint64_t time_ns) {
+    BreakdownRecord record = {};
     record.state = 1;
     record.reason = reason;
     record.device = device;
@@ -86,7 +86,7 @@ struct Rank : Program {
     record.live_bytes = bytes;
     record.live_count = 1;
     record.shares[0] = {stack({"holds", "main"}), dump.add_api("cuMemAlloc_v2"), Kind::kDevice, 0, bytes, 1};
-    dump.add_picture(record);
+    dump.add_breakdown(record);
     return *this;
   }
   std::uint8_t device = 0;
@@ -106,9 +106,9 @@ std::vector<Report> job() {
     rank.leak("everywhere", i == 3 ? 65536 : 1000).abandon("risky", 500, "NaN " + std::to_string(9 - i));
     if (i == 1) rank.leak("only_one", 77).leak("only_one", 78, Kind::kPinnedHost);
     if (i % 2 == 0) rank.leak("stream", 0, Kind::kStream);
-    rank.mark("epoch", 50 - i).picture(PictureReason::kPeak, 1000 * (i + 1), 7);
+    rank.mark("epoch", 50 - i).breakdown(BreakdownReason::kPeak, 1000 * (i + 1), 7);
     if (i == 1) rank.mark("only here", 3);
-    if (i > 1) rank.picture(PictureReason::kOutOfMemory, 70, 5).picture(PictureReason::kOutOfMemory, 80 + i, 6);
+    if (i > 1) rank.breakdown(BreakdownReason::kOutOfMemory, 70, 5).breakdown(BreakdownReason::kOutOfMemory, 80 + i, 6);
     reports.push_back(rank.report());
   }
   return reports;
@@ -224,13 +224,13 @@ TEST_CASE("one odd rank stands out", "[report][merge]") {
   CHECK(has(text, "device, 2 GPUs"));
 }
 
-TEST_CASE("pictures, threads and marks of ranks survive in the job", "[report][merge]") {
+TEST_CASE("breakdowns, threads and marks of ranks survive in the job", "[report][merge]") {
   const Report report = merged(job());
-  REQUIRE(report.pictures.size() == 8);
+  REQUIRE(report.breakdowns.size() == 8);
   std::string order;
-  for (const Picture& picture : report.pictures)
-    order += (picture.out_of_memory ? "out " : "peak ") + std::to_string(picture.process) + " " +
-             std::to_string(picture.live_bytes) + ";";
+  for (const Breakdown& breakdown : report.breakdowns)
+    order += (breakdown.out_of_memory ? "out " : "peak ") + std::to_string(breakdown.process) + " " +
+             std::to_string(breakdown.live_bytes) + ";";
   CHECK(order == "out 2 82;out 2 70;out 3 83;out 3 70;peak 0 1000;peak 1 2000;peak 2 3000;peak 3 4000;");
   const std::string text = text_of(report);
   CHECK(has(text, "OUT OF MEMORY: rank 2: cuMemAlloc asked for 4.00 KiB at app.cu:10  asks"));
@@ -267,7 +267,7 @@ TEST_CASE("a job in which many ranks ran out of memory stays on one screen", "[r
   std::vector<Report> reports;
   for (unsigned i = 0; i < 9; ++i) {
     Rank rank(i, 9);
-    rank.picture(PictureReason::kOutOfMemory, 80, 6).picture(PictureReason::kPeak, 80, 6);
+    rank.breakdown(BreakdownReason::kOutOfMemory, 80, 6).breakdown(BreakdownReason::kPeak, 80, 6);
     reports.push_back(rank.report());
   }
   const Report report = merged(std::move(reports));

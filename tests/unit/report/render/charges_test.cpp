@@ -2,7 +2,7 @@
 #include <sstream>
 
 #include "report/render/text/render_balance.h"
-#include "report/render/text/render_picture.h"
+#include "report/render/text/render_breakdown.h"
 #include "tests/catch.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
@@ -16,13 +16,13 @@ namespace {
 std::string line_of(const GpuCharges& charges, bool all = false) {
   static const ResolvedStack kNoStack;
   Report report;
-  Picture picture;
-  picture.out_of_memory = true;
-  picture.device = 0;
-  picture.time_ns = 1000000;
-  picture.stack = &kNoStack;
-  picture.charges = {charges};
-  report.pictures = {picture};
+  Breakdown breakdown;
+  breakdown.out_of_memory = true;
+  breakdown.device = 0;
+  breakdown.time_ns = 1000000;
+  breakdown.stack = &kNoStack;
+  breakdown.charges = {charges};
+  report.breakdowns = {breakdown};
   RenderOptions options;
   options.all = all;
   std::ostringstream out;

@@ -224,8 +224,8 @@ struct Everything {
     dump.add_time_line(line);
   }
 
-  BillRecord bill(DriverMemory what, Ref stack, const char* api, std::int64_t bytes, std::uint64_t count) {
-    BillRecord record = {};
+  CallChargeRecord charge(DriverMemory what, Ref stack, const char* api, std::int64_t bytes, std::uint64_t count) {
+    CallChargeRecord record = {};
     record.state = 1;
     record.stack = stack;
     record.bytes = bytes;
@@ -260,9 +260,10 @@ struct Everything {
     dump.add_device(device);
     add_context(0, kContextFirst, 527ULL << 20);
     add_context(1, kContextMeasured, 524ULL << 20);
-    dump.add_bill(bill(DriverMemory::kContexts, reset_stack_, "cuDevicePrimaryCtxRetain", 527LL << 20, 1));
-    dump.add_bill(bill(DriverMemory::kGraphExecutables, solve_stack_, "cuGraphInstantiateWithFlags", 109LL << 20, 2));
-    dump.add_bill(bill(DriverMemory::kStreams, stream_stack_, "cuStreamCreate", 1LL << 20, 2));
+    dump.add_call_charge(charge(DriverMemory::kContexts, reset_stack_, "cuDevicePrimaryCtxRetain", 527LL << 20, 1));
+    dump.add_call_charge(
+        charge(DriverMemory::kGraphExecutables, solve_stack_, "cuGraphInstantiateWithFlags", 109LL << 20, 2));
+    dump.add_call_charge(charge(DriverMemory::kStreams, stream_stack_, "cuStreamCreate", 1LL << 20, 2));
     BalanceRecord balance = {};
     balance.state = 1;
     balance.moment = Moment::kExit;

@@ -1,0 +1,240 @@
+#include "interpose/inside_python/frozen_copy.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "interpose/base/keep_errno.h"
+#include "interpose/base/placement.h"
+#include "interpose/base/store_release.h"
+#include "interpose/call_stack/current_stack.h"
+#include "interpose/call_stack/view_requests.h"
+#include "interpose/format/frozen_copy.h"
+#include "interpose/inside_python/copy_memory.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_files.h"
+#include "interpose/system/raw_calls.h"
+#include "interpose/system/restrictions.h"
+
+// Seen by `culprit tensors PID` from outside.
+extern "C" __attribute__((visibility("default"))) culprit::format::FrozenCopy culprit_frozen;
+CULPRIT_AT_LOAD culprit::format::FrozenCopy culprit_frozen;
+
+namespace culprit {
+namespace {
+
+using format::FrozenPhase;
+
+// The command reads the result within moments; the limit is for a copy whose command was killed, or in which a lock of
+// another thread was taken when it was made.
+constexpr int kCopyLivesSeconds = 60;
+// Of small pages: copying the tables of 1 GiB takes 10 ms on a fast machine, 40 ms on a slow virtual one.
+constexpr std::uint64_t kBytesPerMicrosecond = (std::uint64_t{1} << 30) / 25000;
+constexpr std::uint64_t kUsualMostMicroseconds = 50000;
+
+std::uint64_t gil_since_ns;
+
+void set_phase(FrozenPhase phase, int error = 0) {
+  culprit_frozen.error = error;
+  store_release(&culprit_frozen.phase, phase);
+}
+
+// The program's handlers of signals run in the interpreter's main thread only. The copy's thread is none: the number
+// of the main thread that the interpreter keeps is changed.
+bool forget_main_thread(const Interpreter& python) {
+  const auto main_thread = reinterpret_cast<std::uint64_t>(__builtin_thread_pointer());
+  bool found = false;
+  for (std::uint64_t i = 0; i < python.runtime_words; ++i) {
+    if (python.runtime[i] != main_thread) continue;
+    python.runtime[i] = 1;
+    found = true;
+  }
+  return found;
+}
+
+[[noreturn]] void end_copy() {
+  for (;;) system_call(SYS_exit_group, 0);
+}
+
+// The command ends it, or its clock does.
+[[noreturn]] void wait_for_end() {
+  for (;;) system_call(SYS_pause);
+}
+
+void drop_handlers() {
+  struct {
+    void* handler;
+    std::uint64_t flags;
+    void* restorer;
+    std::uint64_t mask;
+  } none = {};
+  for (int number = 1; number <= 64; ++number) system_call(SYS_rt_sigaction, number, &none, nullptr, 8);
+}
+
+bool begin_copy(const Interpreter& python) {
+  system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  drop_handlers();
+  const struct itimerval limit = {{0, 0}, {kCopyLivesSeconds, 0}};
+  system_call(SYS_setitimer, ITIMER_REAL, &limit, nullptr);
+  // Where cores go to a program, a limit of 1 byte is the one that prevents them.
+  const struct rlimit no_core = {1, 1};
+  system_call(SYS_setrlimit, RLIMIT_CORE, &no_core);
+  const std::uint64_t clock_signal = std::uint64_t{1} << (SIGALRM - 1);
+  system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, &clock_signal, nullptr, 8);
+  culprit_frozen.text = culprit_frozen.bytes = 0;
+  set_phase(FrozenPhase::kWalking);
+  if (!forget_main_thread(python)) return false;
+  take_memory_of_copy(python);
+  return true;
+}
+
+std::uint64_t private_bytes() {
+  char text[256];
+  if (read_own_file("statm", text, sizeof(text)) == 0) return 0;
+  std::uint64_t numbers[3] = {};
+  const char* at = text;
+  for (std::uint64_t& number : numbers) {
+    while (*at == ' ') ++at;
+    for (; *at >= '0' && *at <= '9'; ++at) number = number * 10 + static_cast<std::uint64_t>(*at - '0');
+  }
+  return (numbers[1] - (numbers[2] < numbers[1] ? numbers[2] : numbers[1])) * 4096;
+}
+
+void end_copy_from_outside() {
+  const int copy = culprit_frozen.copy;
+  if (copy == 0) return;
+  system_call(SYS_kill, copy, SIGKILL);
+  // It is no child that the program's own calls of wait() find: it has no signal for its end.
+  for (int i = 0; i < 200; ++i) {
+    if (system_call(SYS_wait4, copy, nullptr, __WCLONE | WNOHANG, nullptr) != 0) {
+      culprit_frozen.copy = 0;
+      return;
+    }
+    sleep_microseconds(100);
+  }
+}
+
+// The longest time without a break.
+void note_held(Process& process) {
+  const std::uint64_t held = process.clock.now() - gil_since_ns;
+  if (held > culprit_frozen.held_ns) culprit_frozen.held_ns = held;
+}
+
+PyObject* number(long value) { return the_interpreter().PyLong_FromLong(value); }
+
+}  // namespace
+
+void ask_for_frozen_copy(Process& process) {
+  end_copy_from_outside();
+  culprit_frozen.private_bytes = culprit_frozen.held_ns = 0;
+  look_for_python(process);
+  if (!process.options.python || !process.python.is_readable() || find_interpreter() == nullptr) {
+    set_phase(FrozenPhase::kNoPython);
+    return;
+  }
+  set_phase(FrozenPhase::kAsked);
+  request_view(process, kViewLoad | kViewFrozen | kViewAttach);
+}
+
+void end_frozen_copy() {
+  Process* process = process_if_recording();
+  if (process != nullptr) view_of(*process).wanted.fetch_and(~std::uint32_t{kViewFrozen});
+  end_copy_from_outside();
+  set_phase(FrozenPhase::kNone);
+}
+
+void note_frozen_served(Process& process) {
+  gil_since_ns = process.clock.now();
+  set_phase(FrozenPhase::kServed);
+}
+
+void end_if_frozen_copy() {
+  // In the copy alone the phase is one of its own.
+  if (culprit_frozen.phase < FrozenPhase::kWalking) return;
+  set_phase(FrozenPhase::kBroken);
+  wait_for_end();
+}
+
+void note_frozen_result(Process& process, PyObject* result) {
+  note_held(process);
+  if (culprit_frozen.phase != FrozenPhase::kServed) return;  // freeze() has told more
+  if (culprit_frozen.copy != 0) {
+    set_phase(FrozenPhase::kCopied);
+  } else {
+    set_phase(result == the_interpreter().none() ? FrozenPhase::kNoCaches : FrozenPhase::kFailed);
+  }
+}
+
+PyObject* copying_time(PyObject*, PyObject*) {
+  culprit_frozen.private_bytes = private_bytes();
+  return number(static_cast<long>(culprit_frozen.private_bytes / kBytesPerMicrosecond));
+}
+
+PyObject* yield_gil(PyObject*, PyObject* arguments) {
+  KeepErrno keep;
+  const Interpreter& python = the_interpreter();
+  PyObject* argument = python.PyTuple_GetItem(arguments, 0);
+  const long microseconds = argument == nullptr ? -1 : python.PyLong_AsLong(argument);
+  if (microseconds < 0) return nullptr;
+  Process* process = process_if_recording();
+  if (process != nullptr) note_held(*process);
+  void* state = python.PyEval_SaveThread();
+  sleep_microseconds(static_cast<std::uint32_t>(microseconds));
+  python.PyEval_RestoreThread(state);
+  if (process != nullptr) gil_since_ns = process->clock.now();
+  return number(0);
+}
+
+PyObject* freeze(PyObject*, PyObject*) {
+  KeepErrno keep;
+  const Interpreter& python = the_interpreter();
+  if (python.PyMem_GetAllocator == nullptr || python.PyMem_SetAllocator == nullptr || calls_restricted_now()) {
+    set_phase(FrozenPhase::kFailed, EPERM);
+    return number(-1);
+  }
+  const std::uint64_t most = culprit_frozen.most_us != 0 ? culprit_frozen.most_us : kUsualMostMicroseconds;
+  if (culprit_frozen.private_bytes / kBytesPerMicrosecond > most) {
+    set_phase(FrozenPhase::kTooLarge);
+    return number(-1);
+  }
+  const std::uint64_t all = ~std::uint64_t{0};
+  std::uint64_t before = 0;
+  system_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
+  // No handler of pthread_atfork(), no signal at its end, no copy of the descriptors, and not seen by a debugger.
+  const long copy = system_call(SYS_clone, CLONE_FILES | CLONE_FS | CLONE_UNTRACED, nullptr, nullptr, nullptr, nullptr);
+  if (copy == 0) {
+    if (!begin_copy(python)) {
+      set_phase(FrozenPhase::kBroken);
+      wait_for_end();
+    }
+    return number(0);
+  }
+  system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, 8);
+  if (copy < 0) {
+    set_phase(FrozenPhase::kFailed, static_cast<int>(-copy));
+    return number(-1);
+  }
+  culprit_frozen.copy = static_cast<int>(copy);
+  return number(1);
+}
+
+PyObject* leave(PyObject*, PyObject* arguments) {
+  if (culprit_frozen.phase != FrozenPhase::kWalking) end_copy();
+  const Interpreter& python = the_interpreter();
+  PyObject* text = python.PyTuple_GetItem(arguments, 0);
+  if (text != nullptr && text != python.none()) {
+    culprit_frozen.text = reinterpret_cast<std::uint64_t>(python.PyBytes_AsString(text));
+    culprit_frozen.bytes = static_cast<std::uint64_t>(python.PyBytes_Size(text));
+  }
+  set_phase(culprit_frozen.text != 0 ? FrozenPhase::kReady : FrozenPhase::kBroken);
+  wait_for_end();
+}
+
+}  // namespace culprit

@@ -1,0 +1,405 @@
+#include "interpose/inside_python/heap_graph.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "interpose/base/hash.h"
+#include "interpose/base/keep_errno.h"
+#include "interpose/inside_python/interpreter.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_memory.h"
+
+namespace culprit {
+namespace {
+
+// Of Include/cpython/object.h and Include/object.h, the same in CPython 3.9 to 3.14 with a GIL on 64-bit machines.
+constexpr std::size_t kTypeOffset = 8;
+constexpr std::size_t kFlagsOffset = 168;
+constexpr std::size_t kTraverseOffset = 184;
+constexpr std::size_t kIsCollectedOffset = 328;
+constexpr std::size_t kHeadBytes = 16;             // PyGC_Head
+constexpr std::uint64_t kHasCollector = 1U << 14;  // Py_TPFLAGS_HAVE_GC
+constexpr std::uint64_t kTupleOrDict = (1U << 26) | (1U << 29);
+constexpr std::uint32_t kMostWords = 64;
+
+using VisitFunction = int (*)(PyObject*, void*);
+using TraverseFunction = int (*)(PyObject*, VisitFunction, void*);
+
+template <typename T>
+T field(const void* object, std::size_t offset) {
+  T value;
+  __builtin_memcpy(&value, static_cast<const char*>(object) + offset, sizeof(value));
+  return value;
+}
+
+PyObject* type_of(PyObject* object) { return reinterpret_cast<PyObject*>(field<std::uint64_t>(object, kTypeOffset)); }
+
+std::uint64_t flags_of(PyObject* object) { return field<std::uint64_t>(type_of(object), kFlagsOffset); }
+bool has_collector(PyObject* object) { return (flags_of(object) & kHasCollector) != 0; }
+
+// A growing array of words in private memory.
+template <typename T>
+class PrivateArray {
+ public:
+  PrivateArray() = default;
+  ~PrivateArray() { unmap_private(items_, room_ * kBytes); }
+  PrivateArray(const PrivateArray&) = delete;
+  PrivateArray& operator=(const PrivateArray&) = delete;
+
+  bool push(T item) {
+    if (count_ == room_ && !grow_to(room_ == 0 ? kFirst : 2 * room_)) return false;
+    items_[count_++] = item;
+    return true;
+  }
+  // Makes it `count` zeros. Called once.
+  bool fill(std::uint64_t count) {
+    if (!grow_to(count)) return false;
+    count_ = count;
+    return true;
+  }
+  // An index below size().
+  T& operator[](std::uint64_t i) { return items_[i]; }  // NOLINT(clang-analyzer-core.uninitialized.UndefReturn)
+  std::uint64_t size() const { return count_; }
+  const T* data() const { return items_; }
+  void swap(PrivateArray& other) {
+    const auto exchange = [](auto& one, auto& another) {
+      const auto kept = one;
+      one = another;
+      another = kept;
+    };
+    exchange(items_, other.items_);
+    exchange(count_, other.count_);
+    exchange(room_, other.room_);
+  }
+
+ private:
+  static constexpr std::uint64_t kFirst = 1 << 16;
+  static constexpr std::uint64_t kBytes = sizeof(T);
+
+  bool grow_to(std::uint64_t room) {
+    if (room == 0) return true;
+    int error = 0;
+    void* memory =
+        items_ == nullptr ? map_private(room * kBytes, &error) : enlarge_private(items_, room_ * kBytes, room * kBytes);
+    if (memory == nullptr) return false;
+    items_ = static_cast<T*>(memory);
+    room_ = room;
+    return true;
+  }
+
+  T* items_ = nullptr;
+  std::uint64_t count_ = 0, room_ = 0;
+};
+
+struct Edge {
+  std::uint32_t from, to;
+};
+
+class HeapGraph {
+ public:
+  explicit HeapGraph(std::uint64_t most) : most_(most) {}
+
+  // The objects of a list become nodes; the list itself has a reference to each.
+  bool add_list(PyObject* list) {
+    const Interpreter& python = the_interpreter();
+    const long count = python.PyList_Size(list);
+    for (long i = 0; i < count; ++i) {
+      PyObject* object = python.PyList_GetItem(list, i);
+      const std::int64_t node = add(object);
+      if (node < 0) return false;
+      has_plain_ = has_plain_ || !has_collector(object);
+      ++known_[static_cast<std::uint64_t>(node)];
+    }
+    return true;
+  }
+
+  // The references of the first `count` nodes, and of the nodes that they lead to.
+  bool traverse(std::uint64_t count) {
+    for (from_ = 0; from_ < count && !failed_; ++from_) traverse_one();
+    const std::uint64_t given = given_;
+    for (from_ = given; from_ < nodes_.size() && !failed_; ++from_) traverse_one();
+    return !failed_;
+  }
+
+  // The references of all nodes, and of all tracked objects that they lead to.
+  bool traverse_all() {
+    takes_tracked_ = true;
+    for (from_ = 0; from_ < nodes_.size() && !failed_; ++from_) traverse_one();
+    return !failed_;
+  }
+
+  // A list of the nodes; nullptr: an error is set.
+  PyObject* objects() {
+    const Interpreter& python = the_interpreter();
+    PyObject* list = python.PyList_New(0);
+    for (std::uint32_t node = 0; list != nullptr && node < nodes_.size(); ++node) {
+      if (python.PyList_Append(list, object_of(node)) == 0) continue;
+      python.Py_DecRef(list);
+      return nullptr;
+    }
+    return list;
+  }
+
+  // The nodes so far are all that the caller gives; later ones are containers that the collector does not track.
+  void end_of_given() { given_ = nodes_.size(); }
+
+  bool add_edge(PyObject* from, PyObject* to) {
+    const std::int64_t source = find(from), destination = find(to);
+    if (source < 0 || destination < 0) return false;
+    return edges_.push({static_cast<std::uint32_t>(source), static_cast<std::uint32_t>(destination)});
+  }
+
+  // Marks the nodes from which a target can be reached, by steps that do not lead over an end.
+  bool prune(PyObject* targets, PyObject* ends) {
+    if (!wanted_.fill(nodes_.size()) || !ends_.fill(nodes_.size()) || !sort_edges()) return false;
+    PrivateArray<std::uint32_t> queue;
+    if (!for_each_node(ends,
+                       [&](std::uint32_t node) {
+                         ends_[node] = 1;
+                         return true;
+                       }) ||
+        !for_each_node(targets, [&](std::uint32_t node) { return want(node, &queue); })) {
+      return false;
+    }
+    for (std::uint64_t i = 0; i < queue.size(); ++i) {
+      const std::uint32_t node = queue[i];
+      if (ends_[node] != 0) continue;
+      for (std::uint64_t at = first_[node]; at < first_[node + 1U]; ++at) {
+        if (!want(sources_[at], &queue)) return false;
+      }
+    }
+    return true;
+  }
+
+  // The result of heap_edges(); nullptr: an error is set, or there is no memory.
+  PyObject* result() {
+    const Interpreter& python = the_interpreter();
+    const PythonRef list(python.PyList_New(0));
+    PrivateArray<std::uint32_t> number;
+    PrivateArray<Edge> edges;
+    PrivateArray<std::uint32_t> outside;
+    if (!list || !number.fill(nodes_.size())) return nullptr;
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+      if (wanted_[node] == 0) continue;
+      number[node] = static_cast<std::uint32_t>(outside.size());
+      if (!outside.push(references_from_outside(node)) || python.PyList_Append(list.get(), object_of(node)) != 0)
+        return nullptr;
+    }
+    for (std::uint64_t i = 0; i < edges_.size(); ++i) {
+      const Edge edge = edges_[i];
+      if (wanted_[edge.from] == 0 || wanted_[edge.to] == 0 || ends_[edge.from] != 0) continue;
+      if (!edges.push({number[edge.from], number[edge.to]})) return nullptr;
+    }
+    const PythonRef edge_bytes(bytes_of(edges)), outside_bytes(bytes_of(outside));
+    if (!edge_bytes || !outside_bytes) return nullptr;
+    return python.PyTuple_Pack(3, list.get(), edge_bytes.get(), outside_bytes.get());
+  }
+
+ private:
+  template <typename T>
+  static PyObject* bytes_of(const PrivateArray<T>& array) {
+    constexpr std::uint64_t kWord = sizeof(T);
+    return the_interpreter().PyBytes_FromStringAndSize(reinterpret_cast<const char*>(array.data()),
+                                                       static_cast<long>(array.size() * kWord));
+  }
+
+  PyObject* object_of(std::uint64_t node) { return reinterpret_cast<PyObject*>(nodes_[node]); }
+
+  // The slot of an object in the table of nodes: its own, or the free one where it belongs.
+  std::uint64_t slot_of(const PyObject* object) {
+    std::uint64_t slot = mix(reinterpret_cast<std::uint64_t>(object)) & mask_;
+    while (table_[slot] != 0 && object_of(table_[slot] - 1) != object) slot = (slot + 1) & mask_;
+    return slot;
+  }
+
+  std::int64_t find(const PyObject* object) {
+    return table_.size() == 0 ? -1 : static_cast<std::int64_t>(table_[slot_of(object)]) - 1;
+  }
+
+  // Returns the node of an object, or -1.
+  std::int64_t add(PyObject* object) {
+    const std::int64_t known = find(object);
+    if (known >= 0) return known;
+    if (nodes_.size() >= most_ || (2 * (nodes_.size() + 1) > table_.size() && !grow_table()) ||
+        !nodes_.push(reinterpret_cast<std::uint64_t>(object)) || !known_.push(0)) {
+      failed_ = true;
+      return -1;
+    }
+    table_[slot_of(object)] = static_cast<std::uint32_t>(nodes_.size());
+    return static_cast<std::int64_t>(nodes_.size()) - 1;
+  }
+
+  bool grow_table() {
+    PrivateArray<std::uint32_t> larger;
+    if (!larger.fill(table_.size() == 0 ? kFirstTable : 2 * table_.size())) return false;
+    table_.swap(larger);
+    mask_ = table_.size() - 1;
+    for (std::uint64_t i = 0; i < nodes_.size(); ++i) table_[slot_of(object_of(i))] = static_cast<std::uint32_t>(i + 1);
+    return true;
+  }
+
+  void traverse_one() {
+    PyObject* object = object_of(from_);
+    if (!is_collected(object)) return;
+    const auto traverse = field<TraverseFunction>(type_of(object), kTraverseOffset);
+    if (traverse != nullptr) traverse(object, visit, this);
+  }
+
+  // Whether the collector knows objects like this one. It does not know a static type.
+  static bool is_collected(PyObject* object) {
+    if (!has_collector(object)) return false;
+    const auto own_answer = field<int (*)(PyObject*)>(type_of(object), kIsCollectedOffset);
+    return own_answer == nullptr || own_answer(object) != 0;
+  }
+
+  // The head that the collector has in front of an object begins with a pointer (PyGC_Head): 0 = it is not tracked.
+  static bool is_tracked(PyObject* object) {
+    return is_collected(object) && field<std::uint64_t>(reinterpret_cast<const char*>(object) - kHeadBytes, 0) != 0;
+  }
+
+  static int visit(PyObject* object, void* self) { return static_cast<HeapGraph*>(self)->visit_one(object); }
+
+  int visit_one(PyObject* object) {
+    PyObject* source = object_of(from_);
+    // Numbers and texts: no node is one, unless the caller gave some.
+    if (!has_collector(object) && !has_plain_) return 0;
+    std::int64_t node = find(object);
+    if (node < 0) {
+      // The collector tracks neither a tuple nor a dictionary that never had a tracked object in it. Other objects
+      // without a track may be incomplete.
+      if ((flags_of(object) & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object))) return 0;
+      node = add(object);
+      if (node < 0) return 1;
+    }
+    ++known_[static_cast<std::uint64_t>(node)];
+    // A class is not what keeps a thing of its own class attributes.
+    if (object == type_of(source)) return 0;
+    if (edges_.push({static_cast<std::uint32_t>(from_), static_cast<std::uint32_t>(node)})) return 0;
+    failed_ = true;
+    return 1;
+  }
+
+  // The edges by their destination: sources_[first_[node]] to sources_[first_[node + 1] - 1].
+  bool sort_edges() {
+    if (!first_.fill(nodes_.size() + 2) || !sources_.fill(edges_.size())) return false;
+    for (std::uint64_t i = 0; i < edges_.size(); ++i) ++first_[edges_[i].to + 2U];
+    for (std::uint64_t i = 2; i < first_.size(); ++i) first_[i] += first_[i - 1];
+    for (std::uint64_t i = 0; i < edges_.size(); ++i) sources_[first_[edges_[i].to + 1U]++] = edges_[i].from;
+    return true;
+  }
+
+  template <typename Use>
+  bool for_each_node(PyObject* list, Use use) {
+    const Interpreter& python = the_interpreter();
+    const long count = python.PyList_Size(list);
+    for (long i = 0; i < count; ++i) {
+      const std::int64_t node = find(python.PyList_GetItem(list, i));
+      if (node >= 0 && !use(static_cast<std::uint32_t>(node))) return false;
+    }
+    return true;
+  }
+
+  bool want(std::uint32_t node, PrivateArray<std::uint32_t>* queue) {
+    if (wanted_[node] != 0) return true;
+    wanted_[node] = 1;
+    return queue->push(node);
+  }
+
+  // An immortal object (from 3.12 on) has a count that no heap reaches.
+  std::uint32_t references_from_outside(std::uint32_t node) {
+    const auto count = field<std::uint32_t>(object_of(node), 0);
+    return count > known_[node] ? count - known_[node] : 0;
+  }
+
+  static constexpr std::uint64_t kFirstTable = 1 << 17;
+
+  const std::uint64_t most_;
+  bool failed_ = false, takes_tracked_ = false;
+  bool has_plain_ = false;  // a node is an object that the collector cannot know
+  std::uint64_t from_ = 0, given_ = 0;
+  PrivateArray<std::uint64_t> nodes_;  // addresses of objects
+  PrivateArray<std::uint32_t> known_;  // references that were seen, by node
+  PrivateArray<Edge> edges_;
+  PrivateArray<std::uint32_t> table_;  // node + 1 by the hash of its address
+  std::uint64_t mask_ = 0;
+  PrivateArray<unsigned char> wanted_, ends_;
+  PrivateArray<std::uint64_t> first_;
+  PrivateArray<std::uint32_t> sources_;
+};
+
+PyObject* new_none() {
+  const Interpreter& python = the_interpreter();
+  python.Py_IncRef(python.none());
+  return python.none();
+}
+
+bool add_extra(PyObject* extra, HeapGraph* graph) {
+  const Interpreter& python = the_interpreter();
+  const long count = python.PyList_Size(extra);
+  for (long i = 0; i + 1 < count; i += 2) {
+    if (!graph->add_edge(python.PyList_GetItem(extra, i), python.PyList_GetItem(extra, i + 1))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PyObject* heap_edges(PyObject*, PyObject* arguments) {
+  KeepErrno keep;
+  const Interpreter& python = the_interpreter();
+  PyObject* lists[4] = {};
+  for (long i = 0; i < 4; ++i) {
+    lists[i] = python.PyTuple_GetItem(arguments, i);
+    if (lists[i] == nullptr) return nullptr;
+  }
+  PyObject* limit = python.PyTuple_GetItem(arguments, 4);
+  const long most = limit == nullptr ? -1 : python.PyLong_AsLong(limit);
+  if (most < 0) return nullptr;
+  HeapGraph graph(static_cast<std::uint64_t>(most));
+  const auto everything = static_cast<std::uint64_t>(python.PyList_Size(lists[0]));
+  bool done = graph.add_list(lists[0]) && graph.add_list(lists[1]) && graph.add_list(lists[2]);
+  graph.end_of_given();
+  done = done && graph.traverse(everything) && add_extra(lists[2], &graph) && graph.prune(lists[1], lists[3]);
+  PyObject* result = done ? graph.result() : nullptr;
+  if (result == nullptr && python.PyErr_Occurred() == nullptr) return new_none();
+  return result;
+}
+
+PyObject* heap_objects(PyObject*, PyObject* arguments) {
+  KeepErrno keep;
+  const Interpreter& python = the_interpreter();
+  PyObject* roots = python.PyTuple_GetItem(arguments, 0);
+  PyObject* limit = roots == nullptr ? nullptr : python.PyTuple_GetItem(arguments, 1);
+  const long most = limit == nullptr ? -1 : python.PyLong_AsLong(limit);
+  if (most < 0) return nullptr;
+  HeapGraph graph(static_cast<std::uint64_t>(most));
+  PyObject* result = graph.add_list(roots) && graph.traverse_all() ? graph.objects() : nullptr;
+  if (result == nullptr && python.PyErr_Occurred() == nullptr) return new_none();
+  return result;
+}
+
+PyObject* read_words(PyObject*, PyObject* arguments) {
+  KeepErrno keep;
+  const Interpreter& python = the_interpreter();
+  PyObject* address = python.PyTuple_GetItem(arguments, 0);
+  PyObject* number = address == nullptr ? nullptr : python.PyTuple_GetItem(arguments, 1);
+  if (number == nullptr) return nullptr;
+  const std::uint64_t from = python.PyLong_AsUnsignedLongMask(address);
+  const long count = python.PyLong_AsLong(number);
+  if (python.PyErr_Occurred() != nullptr) return nullptr;
+  PyObject* list = python.PyList_New(0);
+  if (list == nullptr || count < 1 || count > static_cast<long>(kMostWords)) return list;
+  std::uint64_t words[kMostWords];
+  const auto bytes = static_cast<std::uint64_t>(count) * sizeof(std::uint64_t);
+  if (os.read_own_memory(words, from, bytes) != static_cast<std::int64_t>(bytes)) return list;
+  for (long i = 0; i < count; ++i) {
+    const PythonRef word(python.PyLong_FromUnsignedLong(words[i]));
+    if (!word || python.PyList_Append(list, word.get()) != 0) {
+      python.Py_DecRef(list);
+      return nullptr;
+    }
+  }
+  return list;
+}
+
+}  // namespace culprit
