@@ -217,8 +217,8 @@ run_tests() {
   all_were_run guest_test "guest programs"
 }
 run_beside() {
-  local beside=(python_frames python_view python_keepers python_tensors keeper_jobs torch_workflows torch_profiler
-    torch_segments framework_counts)
+  local beside=(python_frames python_view python_keepers python_raw python_tensors keeper_jobs torch_workflows
+    torch_profiler torch_segments framework_counts)
   local also_beside=(attach causes marks graph_memory audit)
   running=()
   do_parts process_test attach_test 1 "process tests of attach" "$short_limit"

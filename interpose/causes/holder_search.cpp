@@ -11,6 +11,7 @@
 #include "interpose/base/own_module.h"
 #include "interpose/base/store_release.h"
 #include "interpose/causes/heap_search.h"
+#include "interpose/causes/live_handles.h"
 #include "interpose/causes/memory_scan.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
@@ -19,10 +20,7 @@
 
 namespace culprit {
 
-using format::AllocationRecord;
-using format::AllocationState;
 using format::HolderRecord;
-using format::Kind;
 using format::Ref;
 
 namespace {
@@ -83,44 +81,12 @@ struct Ranges {
   }
 };
 
-bool is_live(const AllocationRecord& record) {
-  auto state = static_cast<AllocationState>(record.state & ((1U << format::kStateBits) - 1));
-  return state == AllocationState::kLive;
-}
-
 struct Search {
   Process& process;
   HandleSet handles;
   const RangeList* ranges;
   int range;            // the range of the last found handle
   std::uint64_t place;  // of its begin: module and offset
-
-  // Calls visit(handle, record) for live memory: a `handle` found in data means that `record` is held.
-  template <typename Visit>
-  void for_each_handle(Visit visit) {
-    process.dump.for_each_record<AllocationRecord>(
-        format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-          // Physical memory may have no handle any more; a holder of its mapped address can still free it.
-          if (!is_live(record) || !is_memory(record.kind) || (record.flags & format::kFlagHandleReleased) != 0) return;
-          bool mapping = record.kind == Kind::kVmmMapping && record.physical != 0;
-          visit(record.handle, mapping ? *process.dump.at<AllocationRecord>(record.physical) : record);
-        });
-  }
-
-  bool collect() {
-    std::uint64_t count = 0;
-    for_each_handle([&](std::uint64_t, const AllocationRecord&) { ++count; });
-    if (count == 0) return true;
-    if (!handles.reserve(count)) return false;
-    const auto* base = reinterpret_cast<const unsigned char*>(process.dump.header());
-    for_each_handle([&](std::uint64_t handle, const AllocationRecord& record) {
-      std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE);
-      if (!is_live(record)) return;
-      auto offset = static_cast<std::uint64_t>(reinterpret_cast<const unsigned char*>(&record) - base);
-      handles.add(handle, static_cast<Ref>(offset / format::kRefUnit), state);
-    });
-    return true;
-  }
 
   static void found(void* context, Ref allocation, std::uint32_t state, std::uint64_t address) {
     static_cast<Search*>(context)->write(allocation, state, address);
@@ -165,7 +131,7 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
 }
 
 format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* bytes) {
-  if (!search.collect()) return format::HolderSearch::kStopped;
+  if (!collect_live_handles(search.process, &search.handles)) return format::HolderSearch::kStopped;
   if (search.handles.size() == 0) {
     search.process.dump.header()->heap_search = format::HeapSearch::kDone;
     return format::HolderSearch::kDone;

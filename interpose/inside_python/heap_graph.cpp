@@ -6,36 +6,22 @@
 #include "interpose/base/hash.h"
 #include "interpose/base/keep_errno.h"
 #include "interpose/inside_python/interpreter.h"
+#include "interpose/inside_python/object_layout.h"
+#include "interpose/inside_python/raw_pointers.h"
 #include "interpose/system/os.h"
 #include "interpose/system/own_memory.h"
 
 namespace culprit {
 namespace {
 
-// Of Include/cpython/object.h and Include/object.h, the same in CPython 3.9 to 3.14 with a GIL on 64-bit machines.
-constexpr std::size_t kTypeOffset = 8;
-constexpr std::size_t kFlagsOffset = 168;
+// Of a type, like object_layout.h.
 constexpr std::size_t kTraverseOffset = 184;
 constexpr std::size_t kIsCollectedOffset = 328;
-constexpr std::size_t kHeadBytes = 16;             // PyGC_Head
-constexpr std::uint64_t kHasCollector = 1U << 14;  // Py_TPFLAGS_HAVE_GC
-constexpr std::uint64_t kTupleOrDict = (1U << 26) | (1U << 29);
+constexpr std::size_t kHeadBytes = 16;  // PyGC_Head
 constexpr std::uint32_t kMostWords = 64;
 
 using VisitFunction = int (*)(PyObject*, void*);
 using TraverseFunction = int (*)(PyObject*, VisitFunction, void*);
-
-template <typename T>
-T field(const void* object, std::size_t offset) {
-  T value;
-  __builtin_memcpy(&value, static_cast<const char*>(object) + offset, sizeof(value));
-  return value;
-}
-
-PyObject* type_of(PyObject* object) { return reinterpret_cast<PyObject*>(field<std::uint64_t>(object, kTypeOffset)); }
-
-std::uint64_t flags_of(PyObject* object) { return field<std::uint64_t>(type_of(object), kFlagsOffset); }
-bool has_collector(PyObject* object) { return (flags_of(object) & kHasCollector) != 0; }
 
 // A growing array of words in private memory.
 template <typename T>
@@ -95,9 +81,17 @@ struct Edge {
   std::uint32_t from, to;
 };
 
+// An object that is, or contains, the address of live memory.
+struct Raw {
+  std::uint64_t node, address;
+};
+
 class HeapGraph {
  public:
   explicit HeapGraph(std::uint64_t most) : most_(most) {}
+
+  // From now on, objects with the address of live memory are nodes and targets, numbers too.
+  void look_for_pointers() { pointers_.collect(); }
 
   // The objects of a list become nodes; the list itself has a reference to each.
   bool add_list(PyObject* list) {
@@ -161,6 +155,9 @@ class HeapGraph {
         !for_each_node(targets, [&](std::uint32_t node) { return want(node, &queue); })) {
       return false;
     }
+    for (std::uint64_t i = 0; i < raws_.size(); ++i) {
+      if (!want(static_cast<std::uint32_t>(raws_[i].node), &queue)) return false;
+    }
     for (std::uint64_t i = 0; i < queue.size(); ++i) {
       const std::uint32_t node = queue[i];
       if (ends_[node] != 0) continue;
@@ -190,9 +187,10 @@ class HeapGraph {
       if (wanted_[edge.from] == 0 || wanted_[edge.to] == 0 || ends_[edge.from] != 0) continue;
       if (!edges.push({number[edge.from], number[edge.to]})) return nullptr;
     }
-    const PythonRef edge_bytes(bytes_of(edges)), outside_bytes(bytes_of(outside));
-    if (!edge_bytes || !outside_bytes) return nullptr;
-    return python.PyTuple_Pack(3, list.get(), edge_bytes.get(), outside_bytes.get());
+    for (std::uint64_t i = 0; i < raws_.size(); ++i) raws_[i].node = number[raws_[i].node];
+    const PythonRef edge_bytes(bytes_of(edges)), outside_bytes(bytes_of(outside)), raw_bytes(bytes_of(raws_));
+    if (!edge_bytes || !outside_bytes || !raw_bytes) return nullptr;
+    return python.PyTuple_Pack(4, list.get(), edge_bytes.get(), outside_bytes.get(), raw_bytes.get());
   }
 
  private:
@@ -202,6 +200,8 @@ class HeapGraph {
     return the_interpreter().PyBytes_FromStringAndSize(reinterpret_cast<const char*>(array.data()),
                                                        static_cast<long>(array.size() * kWord));
   }
+
+  std::uint64_t pointer_in(PyObject* object) const { return pointers_.count() == 0 ? 0 : pointers_.in(object); }
 
   PyObject* object_of(std::uint64_t node) { return reinterpret_cast<PyObject*>(nodes_[node]); }
 
@@ -226,6 +226,11 @@ class HeapGraph {
       return -1;
     }
     table_[slot_of(object)] = static_cast<std::uint32_t>(nodes_.size());
+    const std::uint64_t pointer = pointer_in(object);
+    if (pointer != 0 && !raws_.push({nodes_.size() - 1, pointer})) {
+      failed_ = true;
+      return -1;
+    }
     return static_cast<std::int64_t>(nodes_.size()) - 1;
   }
 
@@ -261,13 +266,16 @@ class HeapGraph {
 
   int visit_one(PyObject* object) {
     PyObject* source = object_of(from_);
-    // Numbers and texts: no node is one, unless the caller gave some.
-    if (!has_collector(object) && !has_plain_) return 0;
+    const bool plain = !has_collector(object);
+    // Numbers and texts: no node is one, unless it is an address, or the caller gave some.
+    if (plain && !has_plain_ && pointer_in(object) == 0) return 0;
     std::int64_t node = find(object);
     if (node < 0) {
       // The collector tracks neither a tuple nor a dictionary that never had a tracked object in it. Other objects
       // without a track may be incomplete.
-      if ((flags_of(object) & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object))) return 0;
+      if (plain ? pointer_in(object) == 0
+                : (flags_of(object) & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object)))
+        return 0;
       node = add(object);
       if (node < 0) return 1;
     }
@@ -320,6 +328,8 @@ class HeapGraph {
   PrivateArray<std::uint64_t> nodes_;  // addresses of objects
   PrivateArray<std::uint32_t> known_;  // references that were seen, by node
   PrivateArray<Edge> edges_;
+  RawPointers pointers_;
+  PrivateArray<Raw> raws_;
   PrivateArray<std::uint32_t> table_;  // node + 1 by the hash of its address
   std::uint64_t mask_ = 0;
   PrivateArray<unsigned char> wanted_, ends_;
@@ -357,6 +367,7 @@ PyObject* heap_edges(PyObject*, PyObject* arguments) {
   if (most < 0) return nullptr;
   HeapGraph graph(static_cast<std::uint64_t>(most));
   const auto everything = static_cast<std::uint64_t>(python.PyList_Size(lists[0]));
+  graph.look_for_pointers();
   bool done = graph.add_list(lists[0]) && graph.add_list(lists[1]) && graph.add_list(lists[2]);
   graph.end_of_given();
   done = done && graph.traverse(everything) && add_extra(lists[2], &graph) && graph.prune(lists[1], lists[3]);

@@ -4,7 +4,7 @@ in its main thread, then calls add() with the other sources, then begin().
 Given by the library: sys; name_thread(number, name, ended); at_exit, which takes the last view; note_end, which
 notes the memory in use when the interpreter begins to end; on_ran_out, which takes
 one when memory ran out; heap_edges, heap_objects and words
-(heap_graph.h); copying_time, yield_gil, freeze and
+(heap_graph.h); pointers (raw_pointers.h); copying_time, yield_gil, freeze and
 leave (frozen_copy.h); torch_history; and a copy of the builtins, which belongs to this code alone.
 
 All of this runs between two lines of the program, like a signal handler. So it imports nothing for the program, takes
@@ -181,7 +181,7 @@ def _torch_is_initialized():
 
 def take(taken):
     """The text of the view of this moment; None when there is nothing to tell."""
-    view = own._view.collect(taken, own._view.MOST_OBJECTS, (heap_edges, heap_objects, words))
+    view = own._view.collect(taken, own._view.MOST_OBJECTS, (heap_edges, heap_objects, words, pointers))
     if taken == "out-of-memory":
         state["ran_out"] = view
         return None if view is None else own._view.text(view)
@@ -231,7 +231,7 @@ def _look_at_copy(view, known):
     """In the copy; does not return."""
     text = None
     try:
-        graph = own._view.graph((heap_edges, heap_objects, words), known)
+        graph = own._view.graph((heap_edges, heap_objects, words, pointers), known)
         if graph is not None:
             view["graph"] = graph
         text = own._view.text(view)

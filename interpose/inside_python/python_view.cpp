@@ -10,6 +10,7 @@
 #include "interpose/inside_python/frozen_copy.h"
 #include "interpose/inside_python/heap_graph.h"
 #include "interpose/inside_python/interpreter.h"
+#include "interpose/inside_python/raw_pointers.h"
 #include "interpose/inside_python/view_file.h"
 #include "interpose/inside_python/view_sources.h"
 #include "interpose/process/known_threads.h"
@@ -120,6 +121,7 @@ const MethodDef kNoteEnd = {"culprit_note_end", note_end, kNoArgs, nullptr};
 const MethodDef kHeapEdges = {"heap_edges", heap_edges, kVarArgs, nullptr};
 const MethodDef kHeapObjects = {"heap_objects", heap_objects, kVarArgs, nullptr};
 const MethodDef kWords = {"words", read_words, kVarArgs, nullptr};
+const MethodDef kPointers = {"pointers", count_pointers, kNoArgs, nullptr};
 const MethodDef kCopyingTime = {"copying_time", copying_time, kNoArgs, nullptr};
 const MethodDef kYieldGil = {"yield_gil", yield_gil, kVarArgs, nullptr};
 const MethodDef kFreeze = {"freeze", freeze, kNoArgs, nullptr};
@@ -192,6 +194,7 @@ bool load(const Process& process) {
          give_function(scope.get(), kNameThread, "name_thread") && give_function(scope.get(), kAtExit, "at_exit") &&
          give_function(scope.get(), kHeapEdges, "heap_edges") &&
          give_function(scope.get(), kHeapObjects, "heap_objects") && give_function(scope.get(), kWords, "words") &&
+         give_function(scope.get(), kPointers, "pointers") &&
          give_function(scope.get(), kCopyingTime, "copying_time") &&
          give_function(scope.get(), kYieldGil, "yield_gil") && give_function(scope.get(), kFreeze, "freeze") &&
          give_function(scope.get(), kLeave, "leave") && give_function(scope.get(), kOnRanOut, "on_ran_out") &&

@@ -90,7 +90,8 @@ std::string fate(const Evidence& evidence, bool one) {
 }
 
 std::string hint(const Group& group, const Evidence& evidence) {
-  if (evidence.variable->python) return "drop the reference (del, clear) when it is no longer needed";
+  if (evidence.variable->python)
+    return "free it, or drop the object that frees it (del, clear), when it is no longer needed";
   const std::string what = group.count == 1 ? "the pointer" : "the pointers";
   return variable_text(*evidence.variable) + " still has " + what + " at exit: free " +
          (group.count == 1 ? "it" : "them") + " before main returns";

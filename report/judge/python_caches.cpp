@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "report/keepers/heap_paths.h"
+#include "report/keepers/keeper_words.h"
 #include "report/keepers/keepers.h"
 
 namespace culprit::report {
@@ -59,6 +61,63 @@ bool is_pooled_type(const PythonView& view, const std::string& type) {
   });
 }
 
+// The name of the shortest way from a variable of the program to an object with an address, by address.
+class NamedAddresses {
+ public:
+  // Memory of the frameworks in `pools` is left out: a pool holds it.
+  NamedAddresses(const ObjectGraph& graph, const std::vector<PythonView::Pool>& pools) : paths_(graph, {}) {
+    for (const ObjectGraph::Raw& raw : graph.raw) add(raw.node, raw.address);
+    for (const ObjectGraph::Memory& memory : graph.memory) {
+      const std::string& framework = graph.strings[memory.pool];
+      const bool pooled = std::any_of(pools.begin(), pools.end(), [&](const PythonView::Pool& pool) {
+        return framework.compare(0, pool.framework.size(), pool.framework) == 0;
+      });
+      if (!pooled) add(memory.node, memory.address);
+    }
+  }
+
+  std::map<std::uint64_t, std::string> names() const {
+    std::map<std::uint64_t, std::string> found;
+    for (const auto& [address, way] : ways_) found[address] = words_of(paths_, way, 0).text;
+    return found;
+  }
+
+ private:
+  void add(std::uint32_t object, std::uint64_t address) {
+    const std::uint32_t node = HeapPaths::node_of_object(object);
+    if (paths_.reach(node) != Reach::kVariable) return;
+    HeapPaths::Path way = paths_.path_to(node);
+    HeapPaths::Path& best = ways_[address];
+    if (best.empty() || way.size() < best.size()) best = std::move(way);
+  }
+
+  HeapPaths paths_;
+  std::map<std::uint64_t, HeapPaths::Path> ways_;
+};
+
+// Finds the holder of an allocation in a view.
+class PythonHolders {
+ public:
+  explicit PythonHolders(const PythonView& view) : view_(view) {
+    if (view.graph != nullptr) by_address_ = NamedAddresses(*view.graph, view.pools).names();
+  }
+
+  // nullptr: no object holds it, or it belongs to a caching allocator.
+  const std::string* of(const format::AllocationRecord& record) const {
+    if (has_address(view_.segments, record.handle)) return nullptr;
+    const auto at = at_or_above(view_.objects, record.handle);
+    const bool listed = at != view_.objects.end() && at->address == record.handle && at->bytes <= record.bytes;
+    if (listed && is_pooled_type(view_, at->type)) return nullptr;
+    const auto named = by_address_.find(record.handle);
+    if (named != by_address_.end()) return &named->second;
+    return listed ? &at->holders.front() : nullptr;
+  }
+
+ private:
+  const PythonView& view_;
+  std::map<std::uint64_t, std::string> by_address_;
+};
+
 }  // namespace
 
 void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables, std::deque<Variable>* variables) {
@@ -67,14 +126,14 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
     module.path = module.name = "Python";
     return module;
   }();
+  const PythonHolders holders(view);
   std::map<std::string, const Variable*> known;
   dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref ref) {
-    const auto at = at_or_above(view.objects, record.handle);
-    if (at == view.objects.end() || at->address != record.handle || at->bytes > record.bytes) return;
-    if (has_address(view.segments, record.handle) || is_pooled_type(view, at->type)) return;
-    const Variable*& variable = known[at->holders.front()];
+    const std::string* holder = holders.of(record);
+    if (holder == nullptr) return;
+    const Variable*& variable = known[*holder];
     if (variable == nullptr) {
-      variables->push_back({&kPython, at->holders.front(), 0, true});
+      variables->push_back({&kPython, *holder, 0, true});
       variable = &variables->back();
     }
     tables->held.push_back({ref, record.state >> format::kStateBits, 0, variable});

@@ -34,6 +34,8 @@ class HeapPaths {
 
   const ObjectGraph& graph() const { return graph_; }
   static constexpr std::uint32_t kRoot = 0;
+  // `object`: an index into the graph's nodes.
+  static constexpr std::uint32_t node_of_object(std::uint32_t object) { return object + 1; }
   std::uint32_t node_of_block(std::size_t block) const { return first_block_ + static_cast<std::uint32_t>(block); }
   // The object; nullptr: the root, or a block.
   const ObjectGraph::Node* object(std::uint32_t node) const;

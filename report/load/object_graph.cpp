@@ -61,6 +61,11 @@ class Reader {
       if (!is_node(memory[i]) || !is_string(pools[i / 3])) return nullptr;
       graph_.memory.push_back({narrow(memory[i]), memory[i + 1], memory[i + 2], narrow(pools[i / 3])});
     }
+    const std::vector<std::uint64_t> raw = numbers_of(from_, "raw", 2);
+    for (std::size_t i = 0; i < raw.size(); i += 2) {
+      if (!is_node(raw[i])) return nullptr;
+      graph_.raw.push_back({narrow(raw[i]), raw[i + 1]});
+    }
     graph_.hidden = number_of(from_, "hidden");
     graph_.not_read = number_of(from_, "not_read");
     return std::make_shared<const ObjectGraph>(std::move(graph_));

@@ -43,11 +43,16 @@ struct ObjectGraph {
     std::uint64_t bytes = 0;
     std::uint32_t pool = 0;  // a string: "torch", "cupy:0" (framework and device)
   };
+  struct Raw {  // an object that is, or contains, the address of a live allocation: a number, a value of ctypes
+    std::uint32_t node = 0;
+    std::uint64_t address = 0;
+  };
   std::vector<std::string> strings;
   std::vector<Node> nodes;
   std::vector<Edge> edges;
   std::vector<Variable> variables;
   std::vector<Memory> memory;
+  std::vector<Raw> raw;
   std::uint64_t hidden = 0;    // saved tensors behind hooks of the program
   std::uint64_t not_read = 0;  // saved tensors whose place is not known
   std::string problem;         // why the heap was not searched; empty: it was

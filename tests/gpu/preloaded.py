@@ -18,7 +18,7 @@ import reports  # noqa: E402
 
 TREE = Path(os.environ.get("CULPRIT_TREE", ROOT))
 # The Python package: a package of the tests has a copy, a build tree has none.
-PACKAGE = TREE / "python_package" if (TREE / "python_package").is_dir() else ROOT / "interpose" / "python"
+PACKAGE = TREE / "python_package" if (TREE / "python_package").is_dir() else ROOT / "interpose" / "python_package"
 CULPRIT = TREE / "bin" / "culprit"
 LIBRARY = TREE / "lib" / "libculprit.so"
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 // In the tree that travels to GPU machines, or in the source.
 fs::path package_path() {
   const fs::path travelled = subject_path("../python_package").lexically_normal();
-  return fs::exists(travelled) ? travelled : fs::path(CULPRIT_SOURCE_DIR) / "interpose" / "python";
+  return fs::exists(travelled) ? travelled : fs::path(CULPRIT_SOURCE_DIR) / "interpose" / "python_package";
 }
 
 // With LD_PRELOAD alone: nothing of culprit is in the program's environment.

@@ -15,7 +15,7 @@ import reports  # noqa: E402
 
 CULPRIT = os.path.join(BUILD, "bin", "culprit")
 LIBRARY = os.path.join(BUILD, "lib", "libculprit.so")
-PACKAGE = os.path.join(SOURCE, "interpose", "python")
+PACKAGE = os.path.join(SOURCE, "interpose", "python_package")
 
 
 def environment(**more):

@@ -30,7 +30,7 @@ def _write_view():
     ask.restype = ctypes.py_object
     scope = ask()
     own = scope["own"]
-    natives = scope["heap_edges"], scope["heap_objects"], scope["words"]
+    natives = scope["heap_edges"], scope["heap_objects"], scope["words"], scope["pointers"]
     with own._graph.without_modes(torch):
         graph = own._graph.object_graph(torch, natives, [], (0,))
     blocks = {}

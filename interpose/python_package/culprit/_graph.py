@@ -9,6 +9,7 @@ The result of object_graph() is a dictionary for the view's file:
      "variables": [to, name, kind, ...],             a module's variable (0), or a local one of a running function (1)
      "memory": [node, address, bytes, ...],
      "pools": [pool, ...],                           for each memory "cupy:0" (framework and device), a string's number
+     "raw": [node, address, ...],                    objects that are, or contain, the address of a live allocation
      "hidden": n, "not_read": n}                     saved tensors behind hooks, and those that could not be read
     {"problem": TEXT}                                where the heap was not searched
 
@@ -442,7 +443,7 @@ class _Graph:
                 else:
                     self._name_locals(thing, frame, where)
 
-    def result(self, owners: "list[Any]", places: "list[tuple[int, int]]", pools: "list[str]",
+    def result(self, owners: "list[Any]", places: "list[tuple[int, int]]", pools: "list[str]", raw: "Any",
                tensors: "Any") -> "dict[str, Any]":
         memory: list[int] = []
         memory_pools: list[int] = []
@@ -452,7 +453,8 @@ class _Graph:
                 memory += (number, address, size)
                 memory_pools.append(self.string(pool))
         return {"strings": list(self.strings), "nodes": self.nodes, "edges": self.edges, "variables": self.variables,
-                "memory": memory, "pools": memory_pools, "hidden": tensors.hidden if tensors is not None else 0,
+                "memory": memory, "pools": memory_pools, "raw": list(raw),
+                "hidden": tensors.hidden if tensors is not None else 0,
                 "not_read": tensors.not_read if tensors is not None else 0}
 
 
@@ -517,9 +519,10 @@ def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", module
 
 def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
                  devices: "tuple[int, ...]" = (1,)) -> "dict[str, Any] | None":
-    """`natives`: the library's functions heap_edges, heap_objects and words. `known`: see
-    _readers.known_arrays(). `devices`: numbers of c10::DeviceType. None: no GPU memory is there."""
-    heap_edges, heap_objects, words = natives
+    """`natives`: the library's functions heap_edges, heap_objects, words and pointers. `known`: see
+    _readers.known_arrays(). `devices`: numbers of c10::DeviceType. None: no GPU memory is there, or nothing leads to
+    it."""
+    heap_edges, heap_objects, words, pointers = natives
     everything = gc.get_objects()
     if gc.get_freeze_count() > _FROZEN_AT_START:  # those objects are not in that list
         roots = [*everything, sys.modules, *map(_variables_of_module, list(sys.modules.values()))]
@@ -541,8 +544,11 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     found = [(thing, *others[type(thing)]) for thing in found if type(thing) in others]
     _add_others(found, known, owners, places, pools)
     del found
-    if not owners:
-        return {"problem": "no tensor could be read"} if tensors is not None and tensors.not_read else None
+    nothing: dict[str, Any] | None = None
+    if tensors is not None and tensors.not_read and not owners:
+        nothing = {"problem": "no tensor could be read"}
+    if not owners and not pointers():
+        return nothing
     modules = _referrers._names_of_modules()
     ends = list({id(variables): variables for variables in map(_variables_of_module, list(sys.modules.values()))
                  if id(variables) in modules}.values())
@@ -553,7 +559,9 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
         return {"problem": f"its {number:,} objects were not searched: too many, or no memory for it"}
     if len(part[0]) > MOST_NODES:
         return {"problem": f"{len(part[0]):,} objects lead to it, which is too many"}
-    things, pairs, outside = part
+    things, pairs, outside, raw = part
+    if not things:
+        return nothing
     graph = _Graph(torch)
     graph.add_nodes(things, memoryview(outside).cast("I"), tensors.seen if tensors is not None else {})
     # _add_variables() has the variables of modules.
@@ -568,4 +576,4 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
         if (numbers[place], numbers[place + 1]) not in graph.named and numbers[place + 1] not in end_numbers:
             graph.edges += (numbers[place], numbers[place + 1], graph.string(""))
     _add_variables(graph, things, ends, modules)
-    return graph.result(owners, places, pools, tensors)
+    return graph.result(owners, places, pools, memoryview(raw).cast("Q"), tensors)

@@ -28,6 +28,11 @@ def _pycuda(array: "Any") -> "tuple[int, int]":
     return int(memory), array.nbytes
 
 
+def _pycuda_allocation(memory: "Any") -> "tuple[int, int]":
+    """It does not know its size. libculprit.so cannot see the address in it: the object leads to one of C++."""
+    return int(memory), 0
+
+
 def _rmm(buffer: "Any") -> "tuple[int, int]":
     return buffer.ptr, buffer.size
 
@@ -41,6 +46,7 @@ TABLE = (
     ("cupy", "cupy", "ndarray", _cupy),
     ("numba", "numba.cuda.cudadrv.devicearray", "DeviceNDArray", _numba),
     ("pycuda", "pycuda.gpuarray", "GPUArray", _pycuda),
+    ("pycuda", "pycuda._driver", "DeviceAllocation", _pycuda_allocation),
     ("rmm", "rmm.pylibrmm.device_buffer", "DeviceBuffer", _rmm),
     ("cuda", "cuda.core._memory._buffer", "Buffer", _cuda_core),
     ("cuda", "cuda.core.experimental._memory", "Buffer", _cuda_core),

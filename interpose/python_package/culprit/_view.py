@@ -129,13 +129,16 @@ def live_objects(torch: "Any", most_objects: "int | None" = None) -> "list[dict[
 
 
 def collect(taken: str, referrers: "bool | int", natives: "Any" = None) -> "dict[str, Any] | None":
-    """The view as a dictionary; None when no framework is in use. `referrers`: True, False, or the number of objects up
-    to which the heap is searched. `natives`: the library's functions for the graph of objects; None leaves it out."""
+    """The view as a dictionary; None when no framework is in use, and no object has the address of live memory.
+    `referrers`: True, False, or the number of objects up to which the heap is searched. `natives`: the library's
+    functions for the graph of objects; None leaves it out."""
     torch, others = _in_use()
-    if torch is None and not others:
+    without = torch is None and not others
+    if without and (natives is None or not natives[3]()):
         return None
     with _graph.without_modes(torch):
-        return _collect(taken, referrers, natives, torch)
+        view = _collect(taken, referrers, natives, torch)
+    return None if without and "graph" not in view else view
 
 
 def _in_use() -> "tuple[Any, bool]":

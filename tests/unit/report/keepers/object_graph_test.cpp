@@ -11,7 +11,7 @@ namespace {
 
 nlohmann::json view() {
   return nlohmann::json::parse(R"({"graph": {"strings": ["list", "losses", "[0]"],
-    "nodes": [0, 1, 20, 0, 0, 8, 0, 3], "edges": [0, 1, 2], "variables": [0, 1, 0], "memory": [1, 4096, 100],
+    "nodes": [0, 1, 20, 0, 0, 8, 0, 3], "edges": [0, 1, 2], "variables": [0, 1, 0], "memory": [1, 4096, 100], "raw": [0, 8192],
     "hidden": 2, "not_read": 1}})");
 }
 
@@ -27,14 +27,16 @@ TEST_CASE("the graph of a view", "[keepers]") {
   CHECK(graph->edges.at(0).to == 1);
   CHECK(graph->strings.at(graph->variables.at(0).name) == "losses");
   CHECK(graph->memory.at(0).address == 4096);
+  CHECK((graph->raw.at(0).node == 0 && graph->raw.at(0).address == 8192));
   CHECK((graph->hidden == 2 && graph->not_read == 1));
   CHECK(object_graph_of(nlohmann::json::object()) == nullptr);
 }
 
 TEST_CASE("a graph whose indices lead nowhere is none", "[keepers]") {
   const std::pair<const char*, nlohmann::json> damages[] = {
-      {"strings", "text"},  {"nodes", {9, 0, 0, 0}},  {"edges", {0, 2, 0}},        {"edges", {2, 0, 0}},
-      {"edges", {0, 1, 3}}, {"variables", {7, 0, 0}}, {"variables", {0, 1000, 0}}, {"memory", {5, 1, 1}}};
+      {"strings", "text"},         {"nodes", {9, 0, 0, 0}}, {"edges", {0, 2, 0}},
+      {"edges", {2, 0, 0}},        {"edges", {0, 1, 3}},    {"variables", {7, 0, 0}},
+      {"variables", {0, 1000, 0}}, {"memory", {5, 1, 1}},   {"raw", {2, 8192}}};
   for (const auto& [member, value] : damages) {
     nlohmann::json damaged = view();
     damaged["graph"][member] = value;

@@ -1,0 +1,35 @@
+// Fields of CPython's objects and types that are read in memory: Include/object.h and Include/cpython/object.h, the
+// same in CPython 3.9 to 3.14 with a GIL on 64-bit machines. All functions need the GIL, and an object that lives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "interpose/inside_python/interpreter.h"
+
+namespace culprit {
+
+constexpr std::uint64_t kHasCollector = 1U << 14;  // Py_TPFLAGS_HAVE_GC
+constexpr std::uint64_t kIsInteger = 1U << 24;     // of int, or of a class below it
+constexpr std::uint64_t kTupleOrDict = (1U << 26) | (1U << 29);
+// Of list, tuple, bytes, str, dict, type, or of a class below it.
+constexpr std::uint64_t kIsBuiltIn =
+    (1U << 25) | (1U << 26) | (1U << 27) | (1U << 28) | (1U << 29) | (std::uint64_t{1} << 31);
+
+template <typename T>
+T field(const void* object, std::size_t offset) {
+  T value;
+  __builtin_memcpy(&value, static_cast<const char*>(object) + offset, sizeof(value));
+  return value;
+}
+
+inline PyObject* type_of(PyObject* object) { return reinterpret_cast<PyObject*>(field<std::uint64_t>(object, 8)); }
+inline std::uint64_t flags_of(PyObject* object) { return field<std::uint64_t>(type_of(object), 168); }
+inline bool has_collector(PyObject* object) { return (flags_of(object) & kHasCollector) != 0; }
+
+// Of a type: its name, the bytes of an object of it (without the items of one that has any), the class above it.
+inline const char* type_name(PyObject* type) { return reinterpret_cast<const char*>(field<std::uint64_t>(type, 24)); }
+inline std::uint64_t size_of(PyObject* type) { return field<std::uint64_t>(type, 32); }
+inline PyObject* base_of(PyObject* type) { return reinterpret_cast<PyObject*>(field<std::uint64_t>(type, 256)); }
+
+}  // namespace culprit

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Addresses of GPU memory that Python objects keep: numbers, values of ctypes, objects of C extensions, on the
+simulated driver: raw_pointers_test.py BUILD_FOLDER SOURCE_FOLDER"""
+import unittest
+
+from view_test import Views, each_python
+
+MALLOC = """
+import collections, ctypes
+cudart = ctypes.CDLL("libcudart.so.13")
+def malloc(size):
+    pointer = ctypes.c_void_p()
+    assert cudart.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
+    return pointer
+def number(size): return malloc(size).value
+class Buffer:
+    def __init__(self, size): self.ptr = number(size)
+class Slotted:
+    __slots__ = ("handle",)
+class Fields(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_int), ("name", ctypes.c_char * 60), ("data", ctypes.c_void_p)]
+class Number(int): pass
+"""
+# Each allocation has its own size: the size, and the variable that a report names.
+HELD = {
+    1000: "`plain`", 2000: "`value`", 3000: "`table`, a list of 4", 4000: "`buffer.ptr`", 5000: "`slotted.handle`",
+    6000: "`by_name['weights']`", 7000: "`array`", 8000: "`fields`", 9000: "`pointer`", 10000: "`point`, a point of 2",
+    11000: "`call -> inside, a variable of its closure`", 12000: "`frozen`, a frozenset of 1",
+    13000: "`data['a']['b']`, a list of 1 -> .ptr", 14000: "`word`", 15000: "`number_of_a_class`",
+    16000: "`keeps -> a default value`", 17000: "`Registry.shared`",
+}
+WAYS = MALLOC + """
+plain = number(1000)
+value = malloc(2000)
+table = [number(3000) for _ in range(4)]
+buffer = Buffer(4000)
+slotted = Slotted(); slotted.handle = malloc(5000)
+by_name = {"weights": number(6000)}
+array = (ctypes.c_void_p * 400)(*[0] * 395, number(7000))
+fields = Fields(1, b"", number(8000))
+pointer = ctypes.cast(number(9000), ctypes.POINTER(ctypes.c_float))
+point = collections.namedtuple("point", "x at")(1, number(10000))
+def closure():
+    inside = number(11000)
+    return lambda: inside
+call = closure()
+frozen = frozenset([number(12000)])
+data = {"a": {"b": [Buffer(13000)]}}
+word = ctypes.c_uint64(number(14000))
+number_of_a_class = Number(number(15000))
+def keeps(value=number(16000)): pass
+class Registry: shared = number(17000)
+"""
+LOST = MALLOC + """
+def lose():
+    pointer = malloc(1000)
+lose()
+number(2000)
+for size in 3000, 3001, 3002: last = number(size)
+small = [size for size in range(70000)]
+freed = number(4000)
+cudart.cudaFree(ctypes.c_void_p(freed))
+text = str(number(5000))
+"""
+
+
+class RawPointers(Views):
+    def verdicts(self):
+        """Bytes: cause, and the text of the holder."""
+        found = {}
+        for leak in self.report()["leaks"]:
+            held = [evidence["symbol"] for evidence in leak["evidence"] if evidence["type"] == "held"]
+            found[leak["bytes"] // leak["count"]] = leak["cause"], held[0] if held else None
+        return found
+
+    @each_python
+    def test_each_way_to_keep_an_address(self, python):
+        self.both_ways(python, WAYS)
+        expected = {size: ("held", holder) for size, holder in HELD.items()}
+        self.assertEqual(self.verdicts(), expected)
+
+    @each_python
+    def test_memory_that_no_object_has_is_not_held(self, python):
+        self.both_ways(python, LOST)
+        found = self.verdicts()
+        self.assertEqual(found.pop(3002), ("held", "`last`"))
+        self.assertEqual(set(found), {1000, 2000, 3000, 5000})  # 3000 and 3001 are one group
+        self.assertEqual({cause for cause, _ in found.values()}, {"never-freed"})
+
+    @each_python
+    def test_without_the_search(self, python):
+        self.both_ways(python, WAYS, CULPRIT_SCAN="off")
+        self.assertEqual({cause for cause, _ in self.verdicts().values()}, {"never-freed"})
+        self.assertEqual(self.views(), {})
+
+    @each_python
+    def test_a_program_that_frees_everything_has_no_view(self, python):
+        self.both_ways(python, MALLOC + "pointer = malloc(1000)\ncudart.cudaFree(pointer)\n")
+        self.assertEqual(self.views(), {})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["raw_pointers_test.py"], verbosity=2)
