@@ -17,9 +17,11 @@
 #include "interpose/base/keep_errno.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/causes/cxx_runtime.h"
+#include "interpose/causes/handle_set.h"
 #include "interpose/loader/late_load.h"
 #include "interpose/loader/next_functions.h"
 #include "interpose/owners/abandoned.h"
+#include "interpose/owners/coroutine_frames.h"
 #include "interpose/owners/cxx_types.h"
 #include "interpose/owners/function_tables.h"
 #include "interpose/process/hook_entry.h"
@@ -27,7 +29,7 @@
 #include "interpose/process/recording.h"
 
 // The notes, called by the stubs with the caller's first two arguments and the stub's frame (saved rbp, return
-// address). Each returns the address to jump to.
+// address; below it the registers that a callee keeps). Each returns the address to jump to.
 #define CULPRIT_NOTE extern "C" CULPRIT_OWN void*
 CULPRIT_NOTE culprit_note_throw(void* object, void* type, const std::uint64_t* frame);
 CULPRIT_NOTE culprit_note_rethrow(void*, void*, const std::uint64_t* frame);
@@ -120,6 +122,17 @@ bool may_ask(const char* type) {
   return std::strstr(type, "pybind11") == nullptr && std::strstr(type, "nanobind") == nullptr;
 }
 
+// Allocations whose addresses stand in the frame of a coroutine, the body of which the exception left.
+struct OfCoroutine {
+  static constexpr int kMost = 32;
+  int count = 0;
+  struct Allocation {
+    format::Ref record;
+    std::uint32_t generation;
+    std::uint16_t owner_depth;
+  } list[kMost];
+};
+
 // Calls the target's what(), once for each record. Runs outside the tracker's sections: it is the target's code, and
 // may throw, catch and call CUDA.
 const char* ask_what(const ThrownObject& thrown, const std::uint64_t* frame) {
@@ -148,6 +161,20 @@ void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std:
   }
 }
 
+void mark_of_coroutine(Process& process, const OfCoroutine& allocations, format::Ref thrown) {
+  for (int i = 0; i < allocations.count; ++i) {
+    const OfCoroutine::Allocation& one = allocations.list[i];
+    auto* record = process.dump.at<format::AllocationRecord>(one.record);
+    if (__atomic_load_n(&record->state, __ATOMIC_RELAXED) >> format::kStateBits != one.generation) continue;
+    process.tables.evidence.add(record, process.dump, [&](format::EvidenceRecord& evidence) {
+      evidence.thrown = thrown;
+      evidence.thrown_owner = one.owner_depth;
+      evidence.flags =
+          static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) | format::kEvidenceCoroutine);
+    });
+  }
+}
+
 // A judged exception and its abandoned allocations.
 struct Judged {
   ThrownObject object;
@@ -155,6 +182,8 @@ struct Judged {
   std::uint32_t clock;  // of the throw
   std::uint32_t epoch;  // of the paths
   Abandoned abandoned;
+  OfCoroutine of_coroutine;
+  bool has_any() const { return abandoned.count != 0 || of_coroutine.count != 0; }
 };
 
 // In the calling thread's memory, because it does not fit on a small stack and is needed before and after what().
@@ -175,6 +204,74 @@ void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const ExceptionEn
     if (paths.has_unsettled(made, since, judged->clock))
       abandoned.parts[abandoned.count++] = {made, since, verdict.owner_depth, verdict.ambiguous};
   });
+}
+
+// The frame in `path` of the activation with this CFA; 0 = none.
+ThreadPaths::Node frame_with_cfa(const ThreadPaths& paths, ThreadPaths::Path path, std::uint64_t cfa) {
+  for (ThreadPaths::Node node = paths.innermost(path); node != 0; node = paths.outer(node)) {
+    if (paths.cfa(node) == cfa) return node;
+  }
+  return 0;
+}
+
+// The depth of the function that begins there in a path; 0 = it is not in it.
+std::uint16_t depth_of_function(const ThreadPaths& paths, ThreadPaths::Path path, std::uint64_t begin) {
+  for (ThreadPaths::Node node = paths.innermost(path); node != 0; node = paths.outer(node)) {
+    FunctionInfo info = {};
+    if (find_function(paths.address(node) & ~format::kFrameExact, &info) && info.begin == begin)
+      return paths.depth(node);
+  }
+  return 0;
+}
+
+// Finds the live allocations of this thread whose handles stand in a coroutine's frame.
+void collect_handles(Process& process, const CoroutineFrame& coroutine, std::uint64_t function, Judged* judged) {
+  constexpr std::uint64_t kWords = 64;
+  std::uint64_t words[kWords];
+  HandleSet handles = {};
+  if (!handles.reserve(coroutine.bytes / sizeof(words[0]))) return;
+  for (std::uint64_t at = 0; at < coroutine.bytes; at += sizeof(words)) {
+    const std::uint64_t left = coroutine.bytes - at;
+    const std::int64_t read =
+        os.read_own_memory(words, coroutine.address + at, left < sizeof(words) ? left : sizeof(words));
+    for (std::int64_t i = 0; i < read / static_cast<std::int64_t>(sizeof(words[0])); ++i) handles.add(words[i], 1, 1);
+  }
+  ThreadPaths& paths = *thread_state.paths.all;
+  OfCoroutine& found = judged->of_coroutine;
+  paths.for_each_live(0, [&](format::Ref ref, ThreadPaths::Path made_by, std::uint32_t made) {
+    const auto* record = process.dump.at<format::AllocationRecord>(ref);
+    if (made > judged->clock || found.count == OfCoroutine::kMost || !handles.has(record->handle)) return;
+    found.list[found.count++] = {ref, record->state >> format::kStateBits, depth_of_function(paths, made_by, function)};
+  });
+  handles.release();
+}
+
+// An exception that leaves the body of a coroutine is caught by the compiler's own handler around it. Memory of that
+// body may have been allocated by an earlier resumption, whose activation is gone: its address is in the coroutine's
+// frame. `frame`: of the note.
+void collect_of_coroutine(Process& process, ThreadPaths::Path thrown, ThreadPaths::Path caught, const ExceptionEnd& end,
+                          const std::uint64_t* frame, Judged* judged) {
+  ThreadPaths& paths = *thread_state.paths.all;
+  ThreadPaths::Verdict* known = paths.verdict(0, thrown, caught);
+  if (end.how != ExceptionEnd::How::kCaught || (known->is_about(0, thrown, caught) && known->no_coroutine)) return;
+  const ThreadPaths::Node node = frame_with_cfa(paths, thrown, end.handler_cfa);
+  const std::uint64_t thrown_at = paths.address(node) & ~format::kFrameExact;
+  FunctionInfo info = {};
+  CoroutineFrame coroutine = {};
+  if (node != 0 && find_function(thrown_at, &info) &&
+      is_handler_of_body(thrown_at, end.catch_call, judged->object.type, find_function)) {
+    const std::uint64_t registers[] = {frame[0], frame[-1], frame[-2], frame[-3], frame[-4], frame[-5]};
+    const std::uint64_t* begin = frame + 2;  // the function's part of the stack
+    const auto* stack_end = reinterpret_cast<const std::uint64_t*>(end.handler_cfa);
+    constexpr std::ptrdiff_t kMostWords = 512;
+    if (stack_end < begin || stack_end - begin > kMostWords) stack_end = begin + (stack_end < begin ? 0 : kMostWords);
+    coroutine = find_coroutine_frame(info, registers, 6, begin, stack_end, find_function);
+  }
+  if (coroutine.address != 0) {
+    collect_handles(process, coroutine, info.begin, judged);
+  } else if (known->is_about(0, thrown, caught)) {
+    known->no_coroutine = true;
+  }
 }
 
 void describe(Process& process, const ExceptionEnd& end, format::Ref stack, format::Ref catch_stack, bool rethrown,
@@ -201,7 +298,10 @@ void record(Process& process, const Judged& judged, const std::uint64_t* frame) 
     if (thread_state.generation != generation) return;  // what() forked, or the recording ended
     if (ref == 0) ref = process.tables.throws.add(judged.thrown, what, process.dump);
     if (ref == 0) add_counter(process.dump.header()->dropped_others, 1);
-    if (ref != 0 && thread_state.paths.all->epoch() == judged.epoch) mark(process, judged.abandoned, ref, judged.clock);
+    if (ref != 0 && thread_state.paths.all->epoch() == judged.epoch) {
+      mark(process, judged.abandoned, ref, judged.clock);
+      mark_of_coroutine(process, judged.of_coroutine, ref);
+    }
     keep(0, 0);
   });
 }
@@ -227,12 +327,13 @@ void note_exception_end(const void* unwind_exception, const std::uint64_t* frame
     if (flight->epoch == judged.epoch && flight->path != 0 && caught != 0) {
       ExceptionEnd end = find_exception_end(paths, flight->path, caught, find_function);
       collect(flight->path, caught, end, &judged);
+      collect_of_coroutine(*process, flight->path, caught, end, frame, &judged);
       describe(*process, end, flight->stack, catch_stack, flight->rethrown, &judged);
     }
     paths.end_flight(flight);
     paths.see(caught);
   });
-  if (judged.abandoned.count != 0) record(*process, judged, frame);
+  if (judged.has_any()) record(*process, judged, frame);
 }
 
 // A C++ runtime inside a module (-static-libstdc++) throws through the shared unwinder. Its __cxa_begin_catch is not

@@ -111,6 +111,7 @@ enum EvidenceFlags : std::uint8_t {
   kEvidenceEarlier = 1,      // an older allocation of its path, perhaps made by an earlier call of the function
   kEvidenceAmbiguous = 2,    // another handler of the same type in the catching function may be the right one
   kEvidenceEarlierCall = 4,  // like kEvidenceEarlier, for the failed call
+  kEvidenceCoroutine = 8,    // its address was in the frame of a coroutine that the exception ended
 };
 
 // Evidence of why an allocation was not freed. Records are immutable; equal evidence is stored once and shared by many

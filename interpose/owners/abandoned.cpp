@@ -142,6 +142,16 @@ ExceptionEnd find_exception_end(ThreadPaths& paths, Path thrown, Path caught, Fu
           plain(paths.address(paths.innermost(caught)))};
 }
 
+bool has_one_handler(std::uint64_t thrown, std::uint64_t catch_call, FunctionAt function_at) {
+  FunctionInfo at_throw = {};
+  FunctionInfo at_catch = {};
+  if (catch_call == 0 || !function_at(thrown, &at_throw) || !function_at(catch_call, &at_catch)) return false;
+  int handlers = 0;
+  count_calls_like(catch_call, at_catch, &handlers);
+  if (at_throw.begin != at_catch.begin) count_calls_like(catch_call, at_throw, &handlers);
+  return handlers == 1;
+}
+
 FoundHandler find_handler(const ThreadPaths& paths, Path thrown, TypeInfo type, FunctionAt function_at) {
   Node last = 0;
   for (Node node = paths.innermost(thrown); node != 0; node = paths.outer(node)) {

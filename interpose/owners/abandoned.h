@@ -61,6 +61,10 @@ FoundHandler find_handler(const ThreadPaths& paths, ThreadPaths::Path thrown, Ty
 ExceptionEnd find_exception_end_by_tables(ThreadPaths& paths, ThreadPaths::Path thrown, TypeInfo type,
                                           FunctionAt function_at);
 
+// Whether the function at `thrown`, all parts of it that are known, calls __cxa_begin_catch in one place only: before
+// `catch_call`. Both are return addresses.
+bool has_one_handler(std::uint64_t thrown, std::uint64_t catch_call, FunctionAt function_at);
+
 // Whether an exception of `type` abandoned the allocations made by `path`. Cached in `paths`; call forget_verdicts()
 // after a module was unloaded.
 ThreadPaths::Verdict judge(ThreadPaths& paths, ThreadPaths::Path path, ThreadPaths::Path thrown,

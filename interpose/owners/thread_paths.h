@@ -195,7 +195,10 @@ class ThreadPaths {
       std::uint16_t owner_depth;
       std::uint16_t exception_end;  // with `path` 0: how the exception ended, an ExceptionEnd::How
     };
-    bool abandoned;
+    union {
+      bool abandoned;
+      bool no_coroutine;  // with `path` 0: the handler is known to be none around a coroutine's body
+    };
     bool ambiguous;
     std::uint64_t cfa;
     bool is_about(Path p, Path t, Path c) const { return path == p && thrown == t && caught == c; }

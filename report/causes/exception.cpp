@@ -15,6 +15,25 @@ namespace {
 
 constexpr std::size_t kLongestWhat = 200;
 
+// "ns::work" of "ns::work(int) [clone .actor]": the parts that a compiler makes of a coroutine have this in common.
+std::string_view name_of_coroutine(std::string_view function) {
+  constexpr std::string_view kNoName = "(anonymous namespace)";
+  std::size_t at = function.find('(');
+  while (at != std::string_view::npos && function.substr(at, kNoName.size()) == kNoName)
+    at = function.find('(', at + kNoName.size());
+  function = function.substr(0, at);
+  return function.substr(0, function.find(" ["));
+}
+
+// Whether one of the coroutine's parts allocated. Another function may have lent the coroutine its memory.
+bool allocates(const ResolvedStack& stack, const ResolvedStack& caught) {
+  const Frame* handler = named_frame(caught);
+  if (handler == nullptr) return false;
+  const std::string_view coroutine = name_of_coroutine(handler->function);
+  return std::any_of(stack.frames.begin(), stack.frames.end(),
+                     [&](const Frame* frame) { return name_of_coroutine(frame->function) == coroutine; });
+}
+
 void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
   const format::EvidenceRecord& known = facts.known;
   format::ThrowRecord thrown;
@@ -25,6 +44,9 @@ void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
   evidence.exception = type_name(std::string(facts.dump.string(thrown.type)));
   evidence.what = facts.dump.string(thrown.what);
   if ((thrown.flags & format::kThrowCaught) != 0) evidence.caught = &facts.stacks.stack(thrown.catch_stack);
+  if ((known.flags & format::kEvidenceCoroutine) != 0 && known.thrown_owner == 0 &&
+      (evidence.caught == nullptr || !allocates(facts.stacks.stack(facts.stack), *evidence.caught)))
+    return;
   evidence.uncaught = (thrown.flags & format::kThrowUncaught) != 0;
   evidence.forced = (thrown.flags & format::kThrowForced) != 0;
   evidence.rethrown = (thrown.flags & format::kThrowRethrown) != 0;

@@ -5,6 +5,8 @@
 #include "report/base/words.h"
 #include "report/causes/evidence_functions.h"
 #include "report/model/balance.h"
+#include "report/model/frame_text.h"
+#include "report/model/frames.h"
 #include "report/model/group.h"
 #include "report/model/pool.h"
 
@@ -20,6 +22,20 @@ const Evidence* deciding_evidence(const Group& group) {
 }
 
 constexpr std::uint64_t kManyExecutables = 16;
+
+// The coroutine that allocated: the function that was resumed. nullptr: none is known.
+const Frame* coroutine_of(const Group& group) {
+  if (group.stack == nullptr) return nullptr;
+  const std::vector<const Frame*>& frames = group.stack->frames;
+  for (std::size_t i = 1; i < frames.size(); ++i) {
+    const std::string_view caller = frames[i]->function;
+    constexpr std::string_view kResume = "::resume";
+    if (caller.find("coroutine_handle<") != std::string_view::npos && caller.size() > kResume.size() &&
+        caller.substr(caller.size() - kResume.size()) == kResume)
+      return frames[i - 1];
+  }
+  return nullptr;
+}
 
 // The hint when no evidence points to a cause.
 std::string never_freed_hint(const Group& group) {
@@ -40,6 +56,11 @@ std::string never_freed_hint(const Group& group) {
     return "free it after the last launch: by cudaFreeAsync, or by a graph with a node that frees it";
   if (group.kind == format::Kind::kGraphExec && group.count >= kManyExecutables)
     return std::string(kExecutableAdvice) + ": the driver takes memory for each";
+  const Frame* coroutine = coroutine_of(group);
+  if (coroutine != nullptr)
+    return frame_function(*coroutine) +
+           " is a coroutine: when it is destroyed while it waits, no code after its "
+           "co_await runs: give the pointer an owner (RAII)";
   if (group.freed != 0) return "other calls of this line are freed: look for the path that misses the free";
   return {};
 }
