@@ -16,6 +16,12 @@
 namespace culprit::report {
 namespace {
 
+// Without an offset, which another build changes: -diff_base compares functions by their names.
+std::string function_name(const Frame& frame) {
+  const bool known = !frame.function.empty() && !frame.approximate;
+  return known ? printable(frame.function) : frame_function(frame);
+}
+
 class Profile {
  public:
   Profile() {
@@ -73,7 +79,7 @@ class Profile {
   // Few frames occur in many stacks: each is named once.
   std::uint64_t location(const Frame& frame) {
     std::uint64_t& number = known_[&frame];
-    if (number == 0) number = location(frame_function(frame), frame.file, frame.line);
+    if (number == 0) number = location(function_name(frame), frame.file, frame.line);
     return number;
   }
 
