@@ -97,7 +97,7 @@ struct Part {
 
 // Every worker walks all records, because reading them in file order is cheap; only adding them up is divided.
 Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<Held>& held, std::uint64_t since_ns,
-                unsigned part, unsigned parts) {
+                bool each, unsigned part, unsigned parts) {
   Part result;
   std::unordered_map<Key, std::size_t, KeyHash> index;
   EndedThreads threads(dump);
@@ -146,6 +146,7 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
     group.last_ns = std::max(group.last_ns, record.time_ns);
     add_thread(&group.threads, record.thread);
     if (group.handles.size() < AllocationGroup::kListed) group.handles.push_back(record.handle);
+    if (each && record.bytes != 0 && !group.not_physical) group.each.push_back({record.handle, record.bytes});
     if (record.label != 0 && record.kind != Kind::kVmmMapping) {
       LabelShare& share = group.labels[record.label];
       ++share.count;
@@ -182,16 +183,16 @@ std::vector<Held> read_held(const Dump& dump) {
   return held;
 }
 
-std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held,
-                                               std::uint64_t since_ns) {
+std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held, std::uint64_t since_ns,
+                                               bool each) {
   const RegionMap regions(dump);
   const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
-  if (count == 1) return group_part(dump, regions, held, since_ns, 0, 1).groups;
+  if (count == 1) return group_part(dump, regions, held, since_ns, each, 0, 1).groups;
   std::vector<Part> parts(count);
   std::atomic<unsigned> next{0};
   run_on_threads(count, [&] {
     const unsigned part = next++;
-    parts[part] = group_part(dump, regions, held, since_ns, part, count);
+    parts[part] = group_part(dump, regions, held, since_ns, each, part, count);
   });
   // Restores the order of first appearance.
   struct Place {

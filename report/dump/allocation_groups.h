@@ -9,6 +9,7 @@
 
 #include "report/dump/dump_reader.h"
 #include "report/dump/region_map.h"
+#include "report/dump/single_allocation.h"
 
 namespace culprit::report {
 
@@ -56,6 +57,7 @@ struct AllocationGroup {
   std::uint64_t last_ns = 0;
   std::vector<std::uint32_t> threads;  // distinct, in the order in which the process first saw them
   std::vector<std::uint64_t> handles;  // the first kListed
+  std::vector<SingleAllocation> each;  // those with bytes; empty unless they are asked for
   std::uint64_t mappings = 0;          // VMM physical memory: sums over the group
   std::uint64_t handle_references = 0;
   std::uint64_t waiting = 0;                   // graph memory that was freed and that a launch may allocate again
@@ -73,9 +75,9 @@ struct AllocationGroup {
 
 // One group for each stack, kind, device, API, evidence, launch and holding variable, in order of first appearance.
 // Allocations made before `since_ns` are left out, and announced regions in no live allocation. A region has the device
-// of the allocation that it lies in.
+// of the allocation that it lies in. `each`: with the single allocations, 16 bytes for each of them.
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
-                                               std::uint64_t since_ns = 0);
+                                               std::uint64_t since_ns = 0, bool each = false);
 
 // The results of the search for holders at exit, sorted by allocation, without the variables.
 std::vector<Held> read_held(const Dump& dump);

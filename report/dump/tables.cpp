@@ -27,8 +27,8 @@ std::vector<FailedCallRecord> failed_allocations(const Dump& dump) {
 
 }  // namespace
 
-Tables read_tables(const Dump& dump, std::uint64_t since_ns) {
-  Tables tables = {group_allocations(dump, {}, since_ns),
+Tables read_tables(const Dump& dump, std::uint64_t since_ns, bool each) {
+  Tables tables = {group_allocations(dump, {}, since_ns, each),
                    dump.releases(),
                    dump.errors(),
                    failed_allocations(dump),
@@ -36,7 +36,8 @@ Tables read_tables(const Dump& dump, std::uint64_t since_ns) {
                    dump.call_counts(),
                    read_held(dump),
                    dump.audits(),
-                   since_ns};
+                   since_ns,
+                   each};
   // Records that sum up equal events count in full if the last event is after that moment.
   drop_before(since_ns, &tables.releases, &ReleaseRecord::last_ns);
   drop_before(since_ns, &tables.errors, &ErrorRecord::last_ns);

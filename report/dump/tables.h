@@ -19,9 +19,10 @@ struct Tables {
   std::vector<Held> held;
   std::vector<format::AuditRecord> audits;
   std::uint64_t since_ns = 0;  // allocations and errors before this time are left out
+  bool each = false;           // the groups have their single allocations
 };
 
-Tables read_tables(const Dump& dump, std::uint64_t since_ns = 0);
+Tables read_tables(const Dump& dump, std::uint64_t since_ns = 0, bool each = false);
 
 // All stacks that a report of these tables shows, to be resolved before judging.
 std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);

@@ -80,6 +80,7 @@ void merge(const Group& from, Group* into) {
     if (!known) into->threads.push_back(thread);
   }
   merge_marks(from.marks, &into->marks);
+  into->each.insert(into->each.end(), from.each.begin(), from.each.end());
   for (std::uint64_t handle : from.handles) {
     if (into->handles.size() < AllocationGroup::kListed) into->handles.push_back(handle);
   }

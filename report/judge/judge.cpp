@@ -54,6 +54,7 @@ class Judge {
     group.first_ns = from.first_ns;
     group.last_ns = from.last_ns;
     group.handles = from.handles;
+    group.each = from.each;
     group.ended_bytes = from.ended_bytes;
     group.mappings = from.mappings;
     group.handle_references = from.handle_references;

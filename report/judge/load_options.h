@@ -19,6 +19,7 @@ struct LoadOptions {
   SymbolLookup lookup;  // in place of look_up_symbols, for tests
   JudgeOptions judge;
   bool full_stacks = false;
+  bool each = false;       // fill Group::each
   std::string since_mark;  // only events after the first mark with this name; empty: all events
   MachineFacts machine;
 };

@@ -38,7 +38,8 @@ Report load_report(const std::string& path, const LoadOptions& options) {
 }
 
 Report load_report(const Dump& dump, const LoadOptions& options) {
-  DumpContents contents = timed("read", dump, [&] { return read_contents(dump, options.machine, options.since_mark); });
+  DumpContents contents =
+      timed("read", dump, [&] { return read_contents(dump, options.machine, options.since_mark, options.each); });
   std::shared_ptr<const StackResolver> stacks =
       timed("resolve", dump, [&] { return resolve_stacks(contents, dump, options); });
   const log::StepTime time("judge " + dump.path());

@@ -5,14 +5,14 @@
 
 namespace culprit::report {
 
-DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const std::string& since_mark) {
+DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const std::string& since_mark, bool each) {
   DumpContents contents;
   // The facts come first: a process that ends meanwhile is reported as running, with the allocations of that moment.
   contents.facts = read_facts(dump, machine);
   contents.facts.since_mark = since_mark;
   if (!since_mark.empty()) contents.facts.since_mark_ns = time_of_mark(contents.facts.marks, since_mark);
   // A process without the mark is not left out: all its events count.
-  contents.tables = read_tables(dump, contents.facts.since_mark_ns.value_or(0));
+  contents.tables = read_tables(dump, contents.facts.since_mark_ns.value_or(0), each);
   contents.sites = dump.sites();
   contents.breakdowns = dump.breakdowns();
   contents.call_charges = dump.call_charges();

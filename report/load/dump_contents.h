@@ -26,9 +26,9 @@ struct DumpContents {
   std::vector<GpuAnswer> gpu_answers;
 };
 
-// `since_mark`: only events after the first mark with this name; empty: all events. Never throws for the contents of
-// the dump.
-DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const std::string& since_mark);
+// `since_mark`: only events after the first mark with this name; empty: all events. `each`: with the single allocations
+// of each group. Never throws for the contents of the dump.
+DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const std::string& since_mark, bool each);
 
 // All stacks that a report of these contents shows.
 std::vector<format::Ref> stacks_of(const DumpContents& contents, const Dump& dump);

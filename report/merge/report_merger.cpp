@@ -281,6 +281,7 @@ void ReportMerger::add_groups(std::vector<Group> from, std::uint32_t first_proce
     if (group.thread_sums.empty()) group.thread_sums = sums_of(group.threads);
     group.threads.clear();
     group.handles.clear();
+    group.each.clear();
     group.stacks.clear();
     if (group.made == 0) group.made = group.count;
     auto of_thread = [](const Evidence& evidence) { return evidence.type == EvidenceType::kThreadEnded; };

@@ -10,6 +10,7 @@
 #include "interpose/format/dump_file.h"
 #include "interpose/format/dump_records.h"
 #include "report/base/compiled_once.h"
+#include "report/dump/single_allocation.h"
 #include "report/model/evidence.h"
 #include "report/model/marks.h"
 #include "report/model/regions.h"
@@ -45,6 +46,7 @@ struct Group {
   std::vector<ThreadInfo> threads;
   std::vector<MarkShare> marks;        // largest first; allocations outside of any mark are left out
   std::vector<std::uint64_t> handles;  // the first few
+  std::vector<SingleAllocation> each;  // those with bytes; filled only where LoadOptions::each asks for it
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
   std::uint64_t ended_bytes = 0;  // the part of `bytes` that was allocated by threads that have ended
@@ -61,7 +63,7 @@ struct Group {
   std::string library;                  // the library that made it for itself; empty: the program
   const ResolvedStack* stack = nullptr;
   std::vector<format::Ref> stacks;  // all stacks of the dump in this group
-  // In a merged report, instead of `device`, `threads` and `handles`: the share of each process in the order of
+  // In a merged report, instead of `device`, `threads`, `handles` and `each`: the share of each process in the order of
   // Report::job, all devices, and the threads (those in most processes first). Empty in a report of one process.
   std::vector<Share> shares;
   std::vector<unsigned> devices;
