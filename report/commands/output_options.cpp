@@ -105,6 +105,13 @@ void add_format_options(OptionList* list, OutputOptions* options, const std::vec
     return "-o " + options->output + ": culprit " + command + " has no format " + options->format +
            "; name the format of the file with --format";
   });
+  list->add_check([options] {
+    const Format* const format = find_format(options->format);
+    if (format != nullptr && (format->needs & kProcessesApart) != 0 && options->job.merge == Merge::kAuto)
+      options->job.merge = Merge::kNever;
+    options->load.each = format != nullptr && (format->needs & kEachAllocation) != 0;
+    return std::string();
+  });
 }
 
 void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats,

@@ -13,6 +13,8 @@
 #include "report/render/render_github.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
+#include "report/render/render_memory_viz.h"
+#include "report/render/render_perfetto.h"
 #include "report/render/render_pprof.h"
 #include "report/render/render_sarif.h"
 #include "report/render/text/render_diff.h"
@@ -30,17 +32,19 @@ void write_diff_html(const Diff& diff, const RenderOptions&, std::ostream& out) 
 
 // clang-format off
 constexpr Format kFormats[] = {
-    // name,     endings of files,     of reports,      verdict, of a diff
-    {"text",     ".txt",               render_text,     true,  render_diff_text},
-    {"json",     ".json",              write_json,      true,  write_diff_json},
-    {"html",     ".html .htm",         render_html,     true,  write_diff_html},
-    {"markdown", ".md .markdown",      render_markdown, true,  render_diff_markdown},
-    {"sarif",    ".sarif .sarif.json", render_sarif,    true,  nullptr},
-    {"junit",    ".xml",               render_junit,    true,  nullptr},
-    {"folded",   ".folded",            render_folded,   false, nullptr},
-    {"pprof",    ".pb.gz .pprof",      render_pprof,    false, nullptr},  // only in comments that no view shows
-    {"github",   "",                   render_github,   true,  nullptr},
-    {"gcc",      "",                   render_gcc,      true,  nullptr},
+    // name,       endings of files,           of reports,        verdict, of a diff,       needs
+    {"text",       ".txt",                     render_text,       true,  render_diff_text},
+    {"json",       ".json",                    write_json,        true,  write_diff_json},
+    {"html",       ".html .htm",               render_html,       true,  write_diff_html},
+    {"markdown",   ".md .markdown",            render_markdown,   true,  render_diff_markdown},
+    {"sarif",      ".sarif .sarif.json",       render_sarif,      true,  nullptr},
+    {"junit",      ".xml",                     render_junit,      true,  nullptr},
+    {"folded",     ".folded",                  render_folded,     false, nullptr},
+    {"pprof",      ".pb.gz .pprof",            render_pprof,      false, nullptr},  // only in comments that no view shows
+    {"perfetto",   ".perfetto-trace .pftrace", render_perfetto,   false, nullptr, kProcessesApart},  // at the right end
+    {"memory-viz", ".pickle .pkl",             render_memory_viz, false, nullptr, kProcessesApart | kEachAllocation},
+    {"github",     "",                         render_github,     true,  nullptr},
+    {"gcc",        "",                         render_gcc,        true,  nullptr},
 };
 // clang-format on
 

@@ -33,7 +33,10 @@ std::uint32_t crc32(const std::string& data) {
 }  // namespace
 
 void ProtobufMessage::number(unsigned field, std::uint64_t value) {
-  if (value == 0) return;
+  if (value != 0) member(field, value);
+}
+
+void ProtobufMessage::member(unsigned field, std::uint64_t value) {
   put_varint(field << 3, &bytes_);
   put_varint(value, &bytes_);
 }

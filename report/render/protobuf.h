@@ -1,5 +1,6 @@
 // Writes protocol-buffer messages field by field (https://protobuf.dev/programming-guides/encoding), and the gzip
-// envelope around them. The pprof format needs only this, which does not justify a library and its compiler.
+// envelope around them. The formats of pprof and Perfetto need only this, which does not justify a library and its
+// compiler.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,8 @@ namespace culprit::report {
 class ProtobufMessage {
  public:
   void number(unsigned field, std::uint64_t value);
+  // Likewise, but 0 is written, too: of a member of a oneof its presence says which one it is.
+  void member(unsigned field, std::uint64_t value);
   void text(unsigned field, const std::string& value);
   void message(unsigned field, const ProtobufMessage& value) { text(field, value.bytes_); }
   void packed(unsigned field, const std::vector<std::uint64_t>& values);

@@ -118,7 +118,8 @@ std::string text_of_schema() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-const char* const kReportFormats[] = {"text", "json", "html", "markdown", "sarif", "junit", "github", "gcc"};
+const char* const kReportFormats[] = {"text",  "json",   "html", "markdown", "sarif",
+                                      "junit", "github", "gcc",  "perfetto"};
 
 }  // namespace
 
@@ -302,6 +303,7 @@ TEST_CASE("names in a finding cannot harm a reader of any format", "[report][fin
     for (const char* const format : kReportFormats) {
       INFO(format);
       const std::string text = written(ranks.reports(), format);
+      if (std::string(format) == "perfetto") continue;  // its lengths are such bytes, too: see poison_test.cpp
       INFO(text.substr(0, 4000));
       CHECK_FALSE(has(text, "\x1b"));
       CHECK_FALSE(has(text, "\xe2\x80\xae"));

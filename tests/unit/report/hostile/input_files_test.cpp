@@ -186,7 +186,8 @@ TEST_CASE("merged files with missing parts are damaged, in every format", "[repo
   SECTION("the variable") {
     write(R"("modules":[],"frames":[],"variables":[],"stacks":[{}])", R"(,"evidence":[{"type":"held"}])");
   }
-  for (const char* format : {"text", "json", "html", "markdown", "sarif", "junit", "folded", "pprof"}) {
+  for (const char* format :
+       {"text", "json", "html", "markdown", "sarif", "junit", "folded", "pprof", "perfetto", "memory-viz"}) {
     INFO(format);
     const Finished run = shell(std::string("CULPRIT report --format ") + format + " " + path + " 2>&1");
     CHECK(run.exit_code == 3);

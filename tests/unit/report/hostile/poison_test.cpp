@@ -130,7 +130,7 @@ void check_bytes(std::string text) {
 void check_output(const std::string& format, const std::string& text) {
   INFO(format);
   CHECK(text.size() > 50);
-  if (format == "pprof") {
+  if (format == "pprof" || format == "perfetto" || format == "memory-viz") {
     for (const char* bad : {"P\x1b", "P\x07", "P\xc2\x9b", "P\xc2\x9d", "P\xe2\x80\xae", "P\xff", "P\xc3-", "P\x7f"}) {
       CHECK((text.find(bad) == std::string::npos));
     }
@@ -184,7 +184,7 @@ TEST_CASE("no format passes on what a dump poisons", "[report][poison]") {
   Poisoned files;
   for (const std::string format : {"text", "text --all --resources --strict --full-stacks", "text --at peak",
                                    "text --group-by thread", "text --group-by mark", "text --group-by library", "json",
-                                   "html", "markdown", "sarif", "junit", "folded", "pprof"}) {
+                                   "html", "markdown", "sarif", "junit", "folded", "pprof", "perfetto", "memory-viz"}) {
     const std::string to = files.folder.file("out");
     const Finished run =
         shell("CULPRIT report --format " + format + " -o " + to + Poisoned::quoted(files.dump) + "2>&1");
@@ -251,8 +251,9 @@ TEST_CASE("no format passes on what programs and views from inside frameworks po
         {{"address", 0x20000}, {"bytes", 10}, {"type", in_view("type")}, {"holders", {in_view("holder")}}},
         {{"address", 0x30000}, {"bytes", 10}, {"type", "cupy." + kPoison}, {"holders", {in_view("array")}}}}}};
   std::ofstream(dump + ".python.json") << view.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (const std::string format : {"text --all --full-stacks", "text --group-by function", "text --group-by library",
-                                   "json", "html", "markdown", "sarif", "junit", "folded", "pprof", "github", "gcc"}) {
+  for (const std::string format :
+       {"text --all --full-stacks", "text --group-by function", "text --group-by library", "json", "html", "markdown",
+        "sarif", "junit", "folded", "pprof", "perfetto", "memory-viz", "github", "gcc"}) {
     const Finished out = shell("CULPRIT report --format " + format + Poisoned::quoted(dump));
     CHECK(out.exit_code == 0);
     INFO(format);
@@ -323,8 +324,8 @@ TEST_CASE("no format passes on what a merged file poisons", "[report][poison]") 
   for (const char* member : {"modules", "frames", "variables", "stacks", "report"})
     order += std::string(",\"") + member + "\":" + all[member].dump();
   files.write("job.json", order + "}");
-  for (const std::string format :
-       {"text --all", "text --group-by rank", "json", "html", "markdown", "sarif", "junit", "folded", "pprof"}) {
+  for (const std::string format : {"text --all", "text --group-by rank", "json", "html", "markdown", "sarif", "junit",
+                                   "folded", "pprof", "perfetto"}) {
     const Finished out = shell("CULPRIT report --format " + format + " " + job);
     CHECK(out.exit_code == 0);
     check_output(format.substr(0, format.find(' ')), out.out);

@@ -10,12 +10,16 @@ import gzip
 import importlib
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "support"))
+import trace_readers
 
 GOLDEN, READERS = sys.argv[1:3]
 del sys.argv[1:3]
@@ -175,6 +179,33 @@ class Formats(unittest.TestCase):
     def test_pprof_diff_of_a_profile_with_itself_is_nothing(self):
         same = self.pprof("-top", "-diff_base=" + path("everything.pprof.gz"))
         self.assertNotIn("third_solve", same)
+
+    def test_perfetto_has_the_form_of_its_schema(self):
+        trace = trace_readers.PerfettoTrace(reader(trace_readers.SCHEMA), path("everything.pftrace"))
+        trace.check(self)
+        slices = trace.slices("not freed")
+        self.assertEqual(sorted((*(one.args[key] for key in ("id", "cause", "bytes", "count")), one.end - one.begin)
+                                for one in slices),
+                         sorted((*(leak[key] for key in ("id", "cause", "bytes", "count")),
+                                 leak["last_ns"] - leak["first_ns"]) for leak in self.leaks))
+        self.assertTrue(all(one.args["stack"] for one in slices))
+        self.assertEqual(len(trace.instants("bad frees")), len(self.report["errors"]))
+        values = [value for _, value in trace.counters()["GPU 0: live bytes, highest"]]
+        self.assertEqual(max(values), self.report["devices"][0]["time_line"]["peak_bytes"])
+        self.assertIn("GPU 0: in use, all processes (driver)", trace.counters())
+
+    def test_memory_viz_has_the_fields_of_a_snapshot(self):
+        with open(path("everything.pickle"), "rb") as file:
+            snapshot = pickle.load(file)
+        trace_readers.check_snapshot(self, snapshot)
+        on_gpu = [leak for leak in self.leaks if leak["cause"] != "context-teardown"]
+        held = on_gpu + self.report["library"]
+        self.assertEqual(sum(segment["total_size"] for segment in snapshot["segments"]),
+                         sum(leak["bytes"] for leak in held))
+        self.assertEqual(len(snapshot["segments"]), sum(leak["count"] for leak in held))
+        frames = snapshot["segments"][0]["blocks"][0]["frames"]
+        self.assertEqual((frames[0]["name"], frames[0]["line"]),
+                         (held[0]["stack"][0]["function"], held[0]["stack"][0]["line"]))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@
 #include "report/render/render_github.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
+#include "report/render/render_memory_viz.h"
+#include "report/render/render_perfetto.h"
 #include "report/render/render_pprof.h"
 #include "report/render/render_sarif.h"
 #include "report/render/text/render_text.h"
@@ -319,8 +321,18 @@ TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
   check_golden("everything.sarif", in_format(render_sarif));
   check_golden("everything.pprof.gz", in_format(render_pprof));
   check_golden("everything.folded", in_format(render_folded));
+  check_golden("everything.pftrace", in_format(render_perfetto));
   check_golden("everything.github", in_format(render_github));
   check_golden("everything.gcc", in_format(render_gcc));
+}
+
+TEST_CASE("golden: everything, as a snapshot for memory_viz", "[report][golden]") {
+  Everything everything;
+  LoadOptions options;
+  options.each = true;
+  std::ostringstream out;
+  render_memory_viz({report_of(everything.dump, everything.symbols, options)}, RenderOptions(), out);
+  check_golden("everything.pickle", out.str());
 }
 
 TEST_CASE("golden: everything, as the data of an HTML page", "[report][golden]") {
