@@ -171,7 +171,8 @@ class Snapshot {
   // One behind the other. A damaged dump may have more bytes than there are addresses: they overlap then.
   std::uint64_t made_up_address(std::uint64_t bytes) {
     const std::uint64_t address = next_made_up_;
-    if (bytes < kLastMadeUp - next_made_up_ - kMadeUpUnit)
+    const std::uint64_t room = kLastMadeUp - next_made_up_;
+    if (bytes < room - std::min(room, kMadeUpUnit))
       next_made_up_ += (bytes + kMadeUpUnit - 1) / kMadeUpUnit * kMadeUpUnit;
     return address;
   }

@@ -85,6 +85,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size != 0) std::memcpy(aligned.data(), data, size);
   try {
     report::LoadOptions options;
+    options.each = true;
     options.lookup = [](std::vector<report::ModuleSymbols>& modules) { symbols.look_up(modules); };
     options.machine.proc = "/nonexistent";
     const report::Dump dump = report::Dump::from_bytes(aligned.data(), size, "fuzz.dump");

@@ -257,6 +257,28 @@ TEST_CASE("memory-viz: single allocations are loaded for this format only", "[re
   CHECK(program.report().leaks.at(0).each.empty());
 }
 
+TEST_CASE("memory-viz: memory of GPUs only; what has no address stands behind all others", "[report][trace]") {
+  Program program;
+  const Ref stack = program.stack({"keep"});
+  program.dump.add_allocation(live_allocation(stack, 4096, Kind::kPinnedHost));
+  program.dump.add_allocation(live_allocation(stack, 0, Kind::kStream));
+  LoadOptions options;
+  options.each = true;
+  CHECK_FALSE(has(in_memory_viz({report_of(program.dump, program.symbols, options)}), "active_allocated"));
+  const std::string first("\x8a\7\0\0\0\0\0\0\x10", 9), second("\x8a\7\0\0\x20\0\0\0\x10", 9);
+  // The driver's objects for arrays lie closer together than the arrays are large.
+  AllocationRecord array = live_allocation(stack, 2 << 20, Kind::kArray);
+  program.dump.add_allocation(array);
+  array.handle += 64;
+  program.dump.add_allocation(array);
+  const std::string two = in_memory_viz({report_of(program.dump, program.symbols, options)});
+  CHECK((has(two, first) && has(two, second)));
+  // A damaged dump may have more bytes than there are addresses.
+  array.bytes = ~0ULL;
+  for (int i = 0; i < 3; ++i) program.dump.add_allocation(array);
+  CHECK(has(in_memory_viz({report_of(program.dump, program.symbols, options)}), "active_allocated"));
+}
+
 TEST_CASE("memory-viz: a merged report has no single allocations, and a message says so", "[report][trace]") {
   ReportMerger merger;
   merger.add(rank_with_leak(0, 100));
