@@ -72,6 +72,16 @@ class HandleSet {
     return any_entry(handle, [](const Entry& entry) { return entry.tag != 0; });
   }
 
+  // Calls visit(handle, allocation, tag) for each handle that match() has not found yet.
+  template <typename Visit>
+  void for_each_missing(Visit visit) const {
+    if (count_ == 0) return;
+    for (std::uint64_t slot = 0; slot < std::uint64_t{1} << table_bits_; ++slot) {
+      const Entry& entry = entries_[slot];
+      if (entry.allocation != 0 && entry.tag != 0) visit(entry.handle, entry.allocation, entry.tag);
+    }
+  }
+
   // Calls found(allocation, tag, index of the word) at the first occurrence of each handle.
   template <typename Found>
   void match(const std::uint64_t* words, std::uint64_t count, Found found) {

@@ -1,10 +1,13 @@
 // libcuda keeps copies of every live handle in the malloc heap of the process, so a handle there proves nothing. Module
 // data (.data, .bss) holds no such copies: a handle there is the value of a global or static variable, or of a member
-// of one. Only whole handles are searched for, not pointers into the middle.
+// of one.
 //
-// Handles that are still missing are then searched for in the heap: see heap_search.h. Not searched: thread-local
-// variables, stacks.
+// Handles that are still missing are then searched for in the heap: see heap_search.h; and pointers into the middle of
+// that memory at last, see middle_search.h. Of thread-local variables those of the program itself are searched, in the
+// main thread. Not searched: stacks, thread-local variables of libraries and of other threads.
 #include "interpose/causes/holder_search.h"
+
+#include <sys/syscall.h>
 
 #include <cstring>
 
@@ -13,10 +16,12 @@
 #include "interpose/causes/heap_search.h"
 #include "interpose/causes/live_handles.h"
 #include "interpose/causes/memory_scan.h"
+#include "interpose/causes/middle_search.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/system/clock.h"
 #include "interpose/system/own_memory.h"
+#include "interpose/system/raw_calls.h"
 
 namespace culprit {
 
@@ -50,6 +55,8 @@ bool begins_with_one_of(const char* const (&prefixes)[kCount], const char* name)
   return false;
 }
 
+bool is_main_thread() { return system_call(SYS_gettid) == system_call(SYS_getpid); }
+
 const char* file_name(const char* path) {
   const char* slash = std::strrchr(path, '/');
   return slash != nullptr ? slash + 1 : path;
@@ -69,44 +76,88 @@ struct RangeList {
 };
 
 struct Ranges {
-  RangeList holders;       // in which a handle counts as held
-  RangeList heap_holders;  // those of them whose pointers are followed
+  RangeList holders;  // in which a handle counts as held
   RangeList driver;
-  char program[4096];  // path
+  bool has_program;
+  MemoryRange thread_local_data;      // of the program, in this thread; empty: none, or not known
+  std::uint64_t thread_local_module;  // an address of the program's data
 
   void add(const struct dl_phdr_info& module) {
     const char* name = file_name(module.dlpi_name != nullptr ? module.dlpi_name : "");
     if (begins_with_one_of(kDriverLibraries, name)) driver.add(module);
     if (may_hold_handles(name)) holders.add(module);
+    if (!has_program) add_thread_local(module);
+    has_program = true;
+  }
+
+  bool has_thread_local() const { return thread_local_data.begin != thread_local_data.end; }
+
+  // The loader gives the program's own segment the place below the thread's control block (the ABI's variant II).
+  void add_thread_local(const struct dl_phdr_info& module) {
+    for (int i = 0; i < module.dlpi_phnum; ++i) {
+      const ElfW(Phdr)& header = module.dlpi_phdr[i];
+      const std::uint64_t alignment = header.p_align == 0 ? 1 : header.p_align;
+      if (header.p_type != PT_TLS || header.p_vaddr % alignment != 0 || !is_main_thread()) continue;
+#if defined(__x86_64__)
+      const auto control_block = reinterpret_cast<std::uint64_t>(__builtin_thread_pointer());
+      const std::uint64_t begin = control_block - (header.p_memsz + alignment - 1) / alignment * alignment;
+      if (begin % sizeof(std::uint64_t) != 0 || begin > control_block) continue;
+      thread_local_data = {begin, begin + header.p_memsz / sizeof(std::uint64_t) * sizeof(std::uint64_t)};
+      thread_local_module = module.dlpi_addr + header.p_vaddr;
+#endif
+    }
   }
 };
 
 struct Search {
   Process& process;
   HandleSet handles;
+  const Ranges* all;
   const RangeList* ranges;
   int range;            // the range of the last found handle
   std::uint64_t place;  // of its begin: module and offset
+  std::uint64_t flags;  // of the places
 
   static void found(void* context, Ref allocation, std::uint32_t state, std::uint64_t address) {
     static_cast<Search*>(context)->write(allocation, state, address);
   }
 
   void write(Ref allocation, std::uint32_t state, std::uint64_t address) {
+    const MemoryRange& own = all->thread_local_data;
+    if (address >= own.begin && address < own.end) {
+      const std::uint64_t module =
+          process.stacks.modules.frame_of(all->thread_local_module) & ~format::kFrameOffsetMask;
+      write_record(allocation, state, module | format::kHolderThreadLocal | (address - own.begin));
+      return;
+    }
     // The ranges are searched in order, so that one look-up serves all handles in it.
     while (range < 0 || address < ranges->list[range].begin || address >= ranges->list[range].end) {
       if (++range == ranges->count) return;
       place = process.stacks.modules.frame_of(ranges->list[range].begin);
     }
+    write_record(allocation, state, place + (address - ranges->list[range].begin));
+  }
+
+  void write_record(Ref allocation, std::uint32_t state, std::uint64_t where) {
     Ref ref = process.dump.allocate_records(format::ChunkType::kHolders, 1, nullptr);
     if (ref == 0) return;
     auto* record = process.dump.at<HolderRecord>(ref);
     record->allocation = allocation;
-    record->place = place + (address - ranges->list[range].begin);
+    record->place = where | flags;
     // The state when the handle was read: it differs if the record was reused since.
     __atomic_store_n(&record->state, state, __ATOMIC_RELEASE);
   }
 };
+
+ScanResult search_middles_too(Search& search, const Ranges& ranges, std::uint64_t* bytes) {
+  const std::uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + kLongestNs;
+  search.flags = format::kHolderMiddle;
+  search.range = -1;
+  const ScanResult result = search_middles(search.process, search.handles, ranges.holders.list, ranges.holders.count,
+                                           deadline_ns, Search::found, &search);
+  *bytes += result.bytes_read;
+  return result;
+}
 
 format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t start_ns, std::uint64_t* bytes) {
   // First list the ranges, then read them: so dlopen in other threads need not wait for the reading.
@@ -114,7 +165,11 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
     ranges->add(module);
     return false;
   });
+  // The last one of the list: the search through the heap does not begin there.
+  if (ranges->holders.count == RangeList::kCapacity) ranges->thread_local_data = {};
+  if (ranges->has_thread_local()) ranges->holders.list[ranges->holders.count++] = ranges->thread_local_data;
   search.process.stacks.modules.refresh(search.process.dump);
+  search.all = ranges;
   search.ranges = &ranges->holders;
   ScanResult result = scan_memory(search.handles, ranges->holders.list, ranges->holders.count, start_ns + kLongestNs,
                                   Search::found, &search);
@@ -123,10 +178,12 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
   // inside the interpreter names them.
   const bool python = search.process.dump.header()->python_version != 0;
   if (result.end == format::HolderSearch::kDone && !python) {
-    const HeapRoots roots = {ranges->holders.list, ranges->holders.count, ranges->driver.list, ranges->driver.count};
+    const HeapRoots roots = {ranges->holders.list, ranges->holders.count - (ranges->has_thread_local() ? 1 : 0),
+                             ranges->driver.list, ranges->driver.count};
     search.process.dump.header()->heap_search =
         search_heap(search.process, search.handles, roots, start_ns + kLongestWithHeapNs, bytes);
   }
+  if (result.end == format::HolderSearch::kDone) result = search_middles_too(search, *ranges, bytes);
   return result.end;
 }
 
@@ -158,7 +215,7 @@ void search_holders(Process& process) {
     return;
   }
   std::uint64_t start = clock_ns(CLOCK_MONOTONIC);
-  Search search = {process, {}, nullptr, -1, 0};
+  Search search = {process, {}, nullptr, nullptr, -1, 0, 0};
   std::uint64_t bytes = 0;
   format::HolderSearch end = run(search, start, &bytes);
   search.handles.release();

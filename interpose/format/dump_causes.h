@@ -130,12 +130,17 @@ struct EvidenceRecord {
 };
 static_assert(sizeof(EvidenceRecord) == 32);
 
-// A global variable that holds the handle of a live allocation at exit. Written by the search in the exit handler.
+// A global or thread-local variable that holds the handle of a live allocation at exit. Written by the search in the
+// exit handler.
 struct HolderRecord {
   std::uint32_t state;  // live: the allocation's state when found; stale if the allocation's generation differs now
   Ref allocation;       // AllocationRecord
-  std::uint64_t place;  // where the handle was found, coded like a frame: module index + 1 and offset in the module
+  std::uint64_t place;  // where it was found, coded like a frame: module index + 1 and offset in the module; and flags
 };
+// Flags of HolderRecord::place.
+constexpr std::uint64_t kHolderMiddle = 1ULL << 63;       // a pointer into the middle of the allocation
+constexpr std::uint64_t kHolderThreadLocal = 1ULL << 47;  // the offset is in the module's thread-local segment, of the
+                                                          // main thread's
 static_assert(sizeof(HolderRecord) == 16);
 
 enum HeapStepFlags : std::uint8_t {

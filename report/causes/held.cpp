@@ -17,7 +17,8 @@ void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
   evidence.time_ns = facts.dump.header().end_time_ns;
   evidence.variable = facts.allocated->holder;
   evidence.offset = facts.allocated->holder_place & format::kFrameOffsetMask;
-  evidence.yields = evidence.variable->steps != 0 && !evidence.variable->typed;
+  evidence.middle = (facts.allocated->holder_place & format::kHolderMiddle) != 0 && !evidence.variable->python;
+  evidence.yields = (evidence.variable->steps != 0 && !evidence.variable->typed) || evidence.middle;
   if (facts.allocated->holder_path != nullptr) evidence.path = *facts.allocated->holder_path;
   list->push_back(std::move(evidence));
 }
@@ -25,6 +26,8 @@ void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
 bool whole(const Evidence& evidence) {
   return evidence.variable != nullptr && (evidence.variable->module != nullptr || evidence.variable->python);
 }
+
+bool is_thread_local(const Variable& variable) { return (variable.begin & format::kHolderThreadLocal) != 0; }
 
 // "g_engine->next->buffer", "g_cache[*]->buffer" for several allocations.
 std::string path_text(const Evidence& evidence) {
@@ -38,14 +41,17 @@ std::vector<EvidenceLine> lines(const Group&, const Evidence& evidence) {
   if (variable.python) {
     text = printable(variable.name);
   } else if (variable.name.empty()) {
-    text = printable(variable.module->name) + "+" + hex_text(evidence.offset) + " (a global without a symbol)";
+    text = printable(variable.module->name) + "+" + hex_text(evidence.offset & ~format::kHolderThreadLocal) +
+           (is_thread_local(variable) ? " (a thread-local variable" : " (a global") + " without a symbol)";
     text += path_text(evidence);
   } else {
     text = printable(variable.name);
     if (variable.steps == 0 && evidence.offset > variable.begin)
       text += "+" + hex_text(evidence.offset - variable.begin);
     text += path_text(evidence) + " in " + printable(variable.module->name);
+    if (is_thread_local(variable)) text += ", thread-local, of the main thread";
   }
+  if (evidence.middle) text += ", a pointer into the middle";
   if (variable.steps != 0 && variable.path.empty())
     text += ", through " + plural(variable.steps, "chunk", "chunks") + " of the heap";
   if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + (variable.python ? " objects" : " pointers");
@@ -61,7 +67,9 @@ std::vector<EvidenceField> fields(const Evidence& evidence) {
   }
   if (!variable.python) list[2].value = variable.module->path;
   list.push_back({"language", std::string(variable.python ? "python" : "native")});
-  list.push_back({"offset", hex_text(evidence.offset)});
+  list.push_back({"offset", hex_text(evidence.offset & ~format::kHolderThreadLocal)});
+  list.push_back({"thread_local", is_thread_local(variable)});
+  list.push_back({"middle", evidence.middle});
   list.push_back({"count", evidence.count});
   list.push_back({"steps", std::uint64_t{variable.steps}});
   list.push_back({"path", nullptr});
@@ -92,6 +100,9 @@ std::string fate(const Evidence& evidence, bool one) {
 std::string hint(const Group& group, const Evidence& evidence) {
   if (evidence.variable->python)
     return "free it, or drop the object that frees it (del, clear), when it is no longer needed";
+  if (evidence.middle)
+    return variable_text(*evidence.variable) +
+           " points into the middle: keep what the allocation returned, and free it";
   const std::string what = group.count == 1 ? "the pointer" : "the pointers";
   return variable_text(*evidence.variable) + " still has " + what + " at exit: free " +
          (group.count == 1 ? "it" : "them") + " before main returns";

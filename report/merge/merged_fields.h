@@ -123,6 +123,7 @@ void fields(Archive& archive, Evidence* evidence) {
   archive("bytes", &evidence->bytes);
   archive("variable", &evidence->variable);
   archive("offset", &evidence->offset);
+  archive("middle", &evidence->middle);
   archive("yields", &evidence->yields);
   archive("path", &evidence->path);
 }

@@ -46,6 +46,7 @@ struct Evidence {
 
   const Variable* variable = nullptr;  // held
   std::uint64_t offset = 0;            // held: offset of the (first) pointer in the module's file
+  bool middle = false;                 // held: by a pointer into the middle
   bool yields = false;                 // held through the heap, perhaps by a stale copy: an exception or an error
                                        // return decides before it
   std::string path;                    // held through the heap: the way to the first allocation, "[3]->buffer"

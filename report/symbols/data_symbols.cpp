@@ -8,6 +8,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "interpose/format/dump_format.h"
 #include "report/symbols/demangle.h"
 
 namespace culprit::report {
@@ -34,7 +35,8 @@ std::vector<Symbol> data_symbols(Dwfl_Module* file) {
     const char* name = dwfl_module_getsym_info(file, i, &symbol, &address, &section, nullptr, nullptr);
     if (name == nullptr || name[0] == '\0' || section == SHN_UNDEF || symbol.st_size == 0) continue;
     const unsigned type = GELF_ST_TYPE(symbol.st_info);
-    if (type != STT_OBJECT && type != STT_COMMON) continue;
+    if (type == STT_TLS) address = symbol.st_value | format::kHolderThreadLocal;
+    if (type != STT_OBJECT && type != STT_COMMON && type != STT_TLS) continue;
     const std::uint64_t end = address + symbol.st_size;
     if (end > address)
       symbols.push_back({address, end, name, GELF_ST_BIND(symbol.st_info) == STB_LOCAL, ::strnlen(name, kCompared)});

@@ -1,4 +1,5 @@
-// Finds the variables at addresses of a module's data: globals, function statics; a member is reported as its object.
+// Finds the variables at addresses of a module's data: globals, function statics, thread-local variables (at addresses
+// with format::kHolderThreadLocal); a member is reported as its object.
 #pragma once
 
 #include <elfutils/libdwfl.h>

@@ -65,8 +65,27 @@ TEST_CASE("a static variable of a loaded library is named with its library", "[h
   check_held(report.leaks[0], "kept_by_plugin", "holder_plugin.so");
 }
 
-TEST_CASE("memory to which only a thread or no pointer leads is never freed", "[holders]") {
-  for (const char* how : {"forgotten", "middle", "thread-local"}) {
+TEST_CASE("a pointer into the middle holds memory, and the report says so", "[holders]") {
+  const Report report = report_of({"middle"});
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "g_middle", "holders");
+  CHECK(evidence_of(report.leaks[0], "held").at("middle") == true);
+  // The handle comes before a pointer into the middle.
+  const Report both = report_of({"both"});
+  REQUIRE(both.leaks.size() == 1);
+  check_held(both.leaks[0], "g_pointer", "holders");
+  CHECK(evidence_of(both.leaks[0], "held").at("middle") == false);
+}
+
+TEST_CASE("a thread-local variable of the main thread holds memory", "[holders]") {
+  const Report report = report_of({"thread-local"});
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "t_pointer", "holders");
+  CHECK(evidence_of(report.leaks[0], "held").at("thread_local") == true);
+}
+
+TEST_CASE("memory to which only an ended thread or no pointer leads is never freed", "[holders]") {
+  for (const char* how : {"forgotten", "other-thread", "end"}) {
     INFO(how);
     const Report report = report_of({how});
     REQUIRE(report.leaks.size() == 1);

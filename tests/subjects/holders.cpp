@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/subjects/check.h"
@@ -30,7 +31,7 @@ static void* g_array[64];
 static Engine g_engine;
 static std::vector<void*> g_vector;
 static Owner g_owner;
-static char* g_middle = nullptr;
+char* g_middle = nullptr;
 static cudaArray_t g_image = nullptr;
 thread_local void* t_pointer = nullptr;
 // As much as the search has to read in half a second, and as many pointers: see the mode "many".
@@ -75,6 +76,9 @@ int main(int argc, char** argv) {
   if (how == "forgotten") g_pointer = allocate_here(), g_pointer = nullptr;
   if (how == "middle") g_middle = static_cast<char*>(allocate_here()) + 8;
   if (how == "thread-local") t_pointer = allocate_here();
+  if (how == "other-thread") std::thread([] { t_pointer = allocate_here(); }).join();
+  if (how == "end") g_middle = static_cast<char*>(allocate_here()) + 11001;
+  if (how == "both") g_pointer = allocate_here(), g_middle = static_cast<char*>(g_pointer) + 8;
   if (how == "image") allocate_array();
   if (how == "plugin") keep_in_plugin(argv[2]);
   if (how == "fork") {
