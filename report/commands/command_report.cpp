@@ -42,6 +42,8 @@ int run_report(const ReportCommand& command) try {
   if (loaded.unreadable && reports.empty()) return kExitUnreadable;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   if (!has_devices(reports, command.selection)) return kExitUnreadable;
+  OutputOptions output = command.output;
+  if (!has_id(reports, command.selection, &output)) return kExitUnreadable;
   add_missing_ranks(runs.is_whole_job(), &reports);
   add_notes_on_runs(named.paths, &reports);
   const bool judged = has_gate(command.output) || command.selection.compares();
@@ -63,7 +65,6 @@ int run_report(const ReportCommand& command) try {
   if (reports.empty()) log::warning("no CUDA call was seen: the run left no dump");
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
     selection.apply(command.output.load.judge.strict, &reports);
-    OutputOptions output = command.output;
     output.shown.nothing_known = unreadable || (reports.empty() && !runs.failures().empty());
     const int written = command.suggest_suppressions
                             ? write_output(command.output, DefaultStream::kStdout,
@@ -102,6 +103,7 @@ Action declare_report(OptionList* options) {
   options->add("--suggest-suppressions", &command->suggest_suppressions,
                "Instead of a report write suppressions that hide the leaks which are found");
   add_selection_options(options, &command->selection, &command->output);
+  add_id_option(options, &command->selection);
   options->add_check([command] { return std::string(command->dumps.empty() ? "no dump named" : ""); });
   return [command] { return run_report(*command); };
 }

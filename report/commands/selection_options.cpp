@@ -15,6 +15,8 @@
 namespace culprit::report {
 namespace {
 
+constexpr std::size_t kMostKnown = 1000;  // ids that one is compared with
+
 bool is_in(const std::vector<std::string>& list, const std::string& one) {
   return std::find(list.begin(), list.end(), one) != list.end();
 }
@@ -69,6 +71,38 @@ bool has_devices(const std::vector<Report>& reports, const SelectionOptions& opt
   for (const std::string& one : options.devices) chosen += (chosen.empty() ? "" : ",") + one;
   log::error("--devices " + chosen + ": no process used such a GPU; there " + (used.size() == 1 ? "is: " : "are: ") +
              list);
+  return false;
+}
+
+void add_id_option(OptionList* list, SelectionOptions* options) {
+  list->add("--id", &options->id, "Only the leak with this id, or the resource, as in the title of its entry")
+      .type("ID");
+}
+
+bool has_id(const std::vector<Report>& reports, const SelectionOptions& options, OutputOptions* output) {
+  constexpr std::size_t kShownIds = 5;
+  if (options.id.empty() || reports.empty()) return true;
+  std::vector<std::string> known;  // largest first in each process
+  for (const auto list : {&Report::leaks, &Report::library, &Report::resources}) {
+    for (const Report& report : reports) {
+      for (const Group& group : report.*list) {
+        if (group.id == options.id) {
+          output->shown.all = true;  // the list of libraries' own memory, too
+          output->shown.resources = output->shown.resources || list == &Report::resources;
+          return true;
+        }
+        if (!is_in(known, group.id) && known.size() < kMostKnown) known.push_back(group.id);
+      }
+    }
+  }
+  std::string words;
+  const std::string similar = similar_word(options.id, known);
+  for (std::size_t i = 0; i < known.size() && i < kShownIds; ++i) words += (i == 0 ? " " : ", ") + known[i];
+  if (known.size() > kShownIds) words += ", ... (culprit report shows all)";
+  log::error("--id " + short_word(options.id) + ": nothing has this id; " +
+             (!similar.empty() ? "did you mean " + similar + "?"
+              : known.empty()  ? "nothing was left"
+                               : "there " + std::string(known.size() == 1 ? "is:" : "are:") + words));
   return false;
 }
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "report/base/byte_size.h"
@@ -33,8 +32,8 @@ bool is_on(const Group& group, const std::vector<std::string>& devices) {
 }  // namespace
 
 std::vector<std::string> SelectionOptions::suppression_files() const {
-  if (suppressions.empty() && is_set("CULPRIT_SUPPRESSIONS")) return {std::getenv("CULPRIT_SUPPRESSIONS")};
-  return suppressions;
+  const std::string file = value_or("CULPRIT_SUPPRESSIONS", "");
+  return suppressions.empty() && !file.empty() ? std::vector<std::string>{file} : suppressions;
 }
 
 std::vector<std::string> SelectionOptions::files() const {
@@ -55,6 +54,7 @@ Selection::Selection(const SelectionOptions& options) : options_(options) {
 }
 
 bool Selection::wanted(const Group& group, bool memory) const {
+  if (!options_.id.empty() && group.id != options_.id) return false;
   if (memory && group.bytes < min_bytes_) return false;
   if (memory && !options_.causes.empty() && !is_in(options_.causes, cause_name(group.cause))) return false;
   if (!options_.kinds.empty() && !is_in(options_.kinds, kind_name(group.kind))) return false;
@@ -62,7 +62,8 @@ bool Selection::wanted(const Group& group, bool memory) const {
 }
 
 void Selection::filter(Report* report) const {
-  if (min_bytes_ == 0 && options_.causes.empty() && options_.kinds.empty() && options_.devices.empty()) return;
+  const bool all = min_bytes_ == 0 && options_.causes.empty() && options_.kinds.empty() && options_.devices.empty();
+  if (all && options_.id.empty()) return;
   report->filtered = HiddenTotal();
   for (std::vector<Group>* groups : {&report->leaks, &report->library, &report->resources}) {
     const bool memory = groups != &report->resources;
@@ -113,7 +114,7 @@ bool Selection::write(bool strict, const std::vector<Report>& reports) const {
     return false;
   }
   for (const std::string& sentence : write_baseline(path, baseline_of(reports, strict)))
-    log::note(path + ": " + sentence);
+    log::note(std::string(path).append(": ").append(sentence));
   return true;
 }
 

@@ -21,6 +21,7 @@ struct SelectionOptions {
   std::vector<std::string> causes;
   std::vector<std::string> kinds;
   std::vector<std::string> devices;  // ordinals, or "host"
+  std::string id;                    // of one leak or resource
   std::string baseline;
   std::string write_baseline;
   std::string allow_growth;
