@@ -15,6 +15,7 @@ constexpr std::size_t kLeastWindows = 5;  // after the warm-up: with fewer Mann-
 constexpr double kWarmUp = 0.25;          // of the time
 constexpr double kRare = 0.01;            // the highest probability of a trend by chance
 constexpr double kMostConfidence = 0.99;
+constexpr std::size_t kLeastSamplesOfTooth = 6;
 constexpr std::size_t kLeastRises = 6;
 constexpr std::size_t kFewRises = 10;   // with fewer, the warm-up counts: first uses come later and later
 constexpr double kMostInWarmUp = 0.42;  // of all that survives, in its quarter of the time
@@ -294,7 +295,10 @@ RowJudgement judge_row(const History& history, const RowHistory& row, double lea
     }
   }
   if (!is_rising(course, judgement)) {
-    if (teeth_of(row).falls >= 2) return with(judgement, WatchVerdict::kSawTooth, 0.9);
+    // Teeth of a few samples are single allocations that come and go.
+    const std::size_t falls = teeth_of(row).falls;
+    if (falls >= 2 && falls <= times.size() / kLeastSamplesOfTooth)
+      return with(judgement, WatchVerdict::kSawTooth, 0.9);
     // It began to grow late.
     const bool late = course.rises_late >= 3 && !gives_back(course) && course.flat_end < 3 &&
                       (!survivors.known || survivors.in_last_third);
