@@ -107,7 +107,13 @@ int run_culprit(std::vector<std::string> arguments, PrintableStream* out, Printa
       if (separated) before.push_back("--");
       words.insert(words.begin(), before.begin(), before.end());
     }
-    if (words.empty()) return usage_error("no command to run", parsed.command->command());
+    const std::string* const instead = parsed.command->program()->instead;
+    const bool named = instead != nullptr && !instead->empty();
+    if (words.empty() && !named)
+      return usage_error(instead == nullptr ? "no command to run" : "no process named, and no command after --",
+                         parsed.command->command());
+    if (!words.empty() && named)
+      return usage_error(*instead + " and a command: name one of them", parsed.command->command());
     *parsed.command->program()->words = words;
   }
   for (const Command& command : commands) {

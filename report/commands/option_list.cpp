@@ -169,7 +169,9 @@ class Help : public CLI::Formatter {
     std::string usage = CLI::Formatter::make_usage(app, std::move(name));
     const auto found = lists_->find(app);
     if (found == lists_->end() || !found->second->program()) return usage;
-    return usage.substr(0, usage.size() - 1) + " -- COMMAND [ARGUMENT...]\n";
+    const bool optional = found->second->program()->instead != nullptr;
+    return usage.substr(0, usage.size() - 1) +
+           (optional ? " | -- COMMAND [ARGUMENT...]\n" : " -- COMMAND [ARGUMENT...]\n");
   }
 
   std::string make_subcommand(const CLI::App* command) const override {
@@ -228,7 +230,7 @@ CLI::App* declare(const OptionList& list, const Usage& usage, CLI::App* app) {
   CLI::App* const command = app->add_subcommand(list.command(), list.help());
   if (list.program()) {
     command->footer("Give the command after --:  " + list.program()->example + "\n\n" + usage.footer);
-    command->prefix_command();
+    if (list.program()->instead == nullptr) command->prefix_command();
   }
   for (const Option& option : list.options()) declare(option, command);
   for (const Option& option : usage.everywhere) declare(option, command);
@@ -378,8 +380,8 @@ void OptionList::group(const std::string& heading, const std::vector<std::string
 
 void OptionList::add_check(std::function<std::string()> problem) { checks_.push_back(std::move(problem)); }
 
-void OptionList::takes_program(std::vector<std::string>* words, std::string example) {
-  program_ = Program{words, std::move(example)};
+void OptionList::takes_program(std::vector<std::string>* words, std::string example, const std::string* instead) {
+  program_ = Program{words, std::move(example), instead};
 }
 
 Parsed parse_arguments(const Usage& usage, const std::vector<const OptionList*>& commands,

@@ -90,6 +90,9 @@ class OptionList {
   struct Program {
     std::vector<std::string>* words;
     std::string example;  // a command line, for the help
+    // A positional argument that may be given in place of the program; then a program begins after "--" only. nullptr:
+    // there is none.
+    const std::string* instead = nullptr;
   };
 
   OptionList(std::string command, std::string help) : command_(std::move(command)), help_(std::move(help)) {}
@@ -108,7 +111,7 @@ class OptionList {
   // in the order of these calls.
   void add_check(std::function<std::string()> problem);
 
-  void takes_program(std::vector<std::string>* words, std::string example);
+  void takes_program(std::vector<std::string>* words, std::string example, const std::string* instead = nullptr);
 
   const std::string& command() const { return command_; }
   const std::string& help() const { return help_; }

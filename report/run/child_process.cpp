@@ -94,7 +94,8 @@ ChildResult result_of(const ForkedChild& child, int status) {
 }
 
 ChildResult run_child(const std::vector<std::string>& command,
-                      const std::vector<std::pair<std::string, std::string>>& environment, const Meanwhile& meanwhile) {
+                      const std::vector<std::pair<std::string, std::string>>& environment, const Meanwhile& meanwhile,
+                      const std::function<void(pid_t)>& started) {
   // With an inherited SIG_IGN for SIGCHLD the exit status would be lost.
   struct sigaction child_action = {};
   struct sigaction default_action = {};
@@ -113,6 +114,7 @@ ChildResult run_child(const std::vector<std::string>& command,
   });
   // Until it is waited for, no other process has its number.
   const std::optional<ProcessStat> stat = child.pid > 0 ? stat_of(child.pid) : std::nullopt;
+  if (started && child.pid > 0 && child.error == 0) started(child.pid);
   const int status = child.pid > 0 ? wait_and_pass_signals(child.pid, watched, meanwhile) : 0;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ChildResult result = result_of(child, status);

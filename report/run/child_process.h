@@ -28,10 +28,10 @@ using Meanwhile = std::function<std::chrono::milliseconds()>;
 
 // Starts `command` with `environment` (names and values) added, waits for its end and passes on the signals that this
 // process receives meanwhile. Signals from the terminal reach the command directly and are not sent a second time. Call
-// it from a process with one thread, one call at a time.
+// it from a process with one thread, one call at a time. `started` gets the command's pid.
 ChildResult run_child(const std::vector<std::string>& command,
                       const std::vector<std::pair<std::string, std::string>>& environment,
-                      const Meanwhile& meanwhile = nullptr);
+                      const Meanwhile& meanwhile = nullptr, const std::function<void(pid_t)>& started = nullptr);
 
 // Ends this process with the signal that ended the command, without a second core file. Returns 128 + signal when that
 // signal does not end a process.
