@@ -1,0 +1,190 @@
+#include "report/commands/watch_loop.h"
+
+#include <algorithm>
+
+#include "report/base/clock.h"
+#include "report/base/log.h"
+#include "report/base/words.h"
+#include "report/dump/dump_reader.h"
+#include "report/model/frame_text.h"
+#include "report/model/program_frames.h"
+
+namespace culprit::report {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr double kShortestPause = 0.1;
+constexpr double kLongestPause = 5;
+constexpr int kShareOfTime = 20;
+constexpr std::size_t kFirstJudgement = 30;
+
+double seconds_between(steady_clock::time_point begin, steady_clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+std::string where(const WatchedRow& row) {
+  const Frame* named = naming_frame(row.stack);
+  return named == nullptr ? row.kind : frame_text(*named);
+}
+
+}  // namespace
+
+WatchLoop::WatchLoop(const WatchSettings& settings, const SymbolOptions& symbols)
+    : settings_(settings),
+      symbols_([symbols](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, symbols); }),
+      begin_(steady_clock::now()),
+      next_judgement_(kFirstJudgement),
+      hooks_(settings.exec) {}
+
+std::map<std::string, DeviceAnswer> WatchLoop::answers_for(Watched* watched, std::uint32_t pid) const {
+  std::map<std::string, DeviceAnswer> answers;
+  if (watched->told_answer == answer_) return answers;
+  watched->told_answer = answer_;
+  for (const DeviceUsers& device : users_.devices)
+    answers[device.uuid] = {device.in_use, charge_of(users_, device.uuid, pid).bytes};
+  return answers;
+}
+
+bool WatchLoop::sample(const std::string& name, const std::string& path, std::uint32_t pid) {
+  std::unique_ptr<Watched>& known = watched_[name];
+  const bool is_first = known == nullptr;
+  if (is_first)
+    known = std::make_unique<Watched>([this](std::vector<ModuleSymbols>& modules) { symbols_.look_up(modules); },
+                                      settings_.full_stacks);
+  Watched& watched = *known;
+  if (watched.ended) return false;
+  const steady_clock::time_point now = steady_clock::now();
+  try {
+    const Dump dump = Dump::open(path);
+    if (is_first) {
+      const std::uint64_t ns = realtime_ns();
+      const std::uint64_t start = dump.header().start_realtime_ns;
+      watched.first_ns = ns > start ? ns - start : 0;
+      watched.first = now;
+    }
+    const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(now - watched.first).count();
+    const std::uint64_t at = watched.first_ns + static_cast<std::uint64_t>(since);
+    const auto look = watched.process.sample(dump, at, answers_for(&watched, pid != 0 ? pid : dump.header().pid));
+    watched.ended = look == WatchedProcess::Look::kEnded;
+  } catch (const DumpError& error) {
+    if (is_first) {
+      watched_.erase(name);
+      throw;
+    }
+    // It is being written, or was removed: another look will tell.
+    log::debug(error.what());
+  }
+  spent_ += steady_clock::now() - now;
+  return !watched.ended;
+}
+
+// At most once in a second: a question takes the driver's locks.
+void WatchLoop::ask() {
+  const steady_clock::time_point now = steady_clock::now();
+  if (question_.is_open()) {
+    if (std::optional<GpuUsers> answer = question_.answer(std::chrono::milliseconds(0))) {
+      users_ = std::move(*answer);
+      ++answer_;
+      next_question_ = now + std::chrono::seconds(1);
+    }
+  } else if (users_.problem.empty() && now >= next_question_) {
+    question_.begin();
+  }
+}
+
+void WatchLoop::tell(Watched* watched, const JudgedRow& row) {
+  if (!watched->told.insert(row.row->id).second) return;
+  log::note("LEAKING " + rate_text(*row.row, row.judgement.per_minute) + "  " + row.row->id + "  " +
+            printable(where(*row.row)));
+  std::string stack;
+  for (const Frame* frame : row.row->stack.frames) stack += (stack.empty() ? "" : "\n") + frame_text(*frame);
+  const bool objects = row.row->objects;
+  hooks_.start({
+      {"CULPRIT_WATCH_PID", std::to_string(watched->process.pid())},
+      {"CULPRIT_WATCH_ID", row.row->id},
+      {"CULPRIT_WATCH_VERDICT", verdict_name(row.judgement.verdict)},
+      {"CULPRIT_WATCH_KIND", row.row->kind},
+      {"CULPRIT_WATCH_BYTES_PER_MINUTE",
+       objects ? "" : std::to_string(static_cast<long long>(row.judgement.per_minute))},
+      {"CULPRIT_WATCH_OBJECTS_PER_MINUTE", objects ? std::to_string(row.judgement.per_minute) : ""},
+      {"CULPRIT_WATCH_CONFIDENCE", std::to_string(row.judgement.confidence)},
+      {"CULPRIT_WATCH_WHERE", where(*row.row)},
+      {"CULPRIT_WATCH_STACK", stack},
+  });
+}
+
+// A row has become LEAKING when two looks in a row say so: each look is one more chance for an error.
+void WatchLoop::judge_all() {
+  leaking_ = 0;
+  for (auto& [name, watched] : watched_) {
+    std::set<std::string> now;
+    for (const JudgedRow& row : watched->process.judge(settings_.least_per_minute)) {
+      if (row.judgement.verdict != WatchVerdict::kLeaking) continue;
+      now.insert(row.row->id);
+      if (watched->suspects.count(row.row->id) != 0) tell(watched.get(), row);
+    }
+    leaking_ += now.size();
+    watched->suspects = std::move(now);
+  }
+}
+
+void WatchLoop::show_progress() {
+  std::size_t rows = 0;
+  for (const auto& [name, watched] : watched_) rows += watched->process.history().rows().size();
+  std::string text = "watching for " + long_time_text(seconds_between(begin_, steady_clock::now()));
+  if (settings_.seconds > 0) text += " of " + long_time_text(settings_.seconds);
+  progress_.doing(text + ": " + plural(rows, "row", "rows") + ", " + std::to_string(leaking_) +
+                  (moments_ < kFirstJudgement ? " leaking (too early)" : " leaking"));
+}
+
+std::chrono::milliseconds WatchLoop::pause() {
+  ++moments_;
+  if (moments_ >= next_judgement_) {
+    const steady_clock::time_point begin = steady_clock::now();
+    judge_all();
+    spent_ += steady_clock::now() - begin;
+    next_judgement_ = moments_ + std::max<std::size_t>(5, moments_ / 10);
+  }
+  ask();
+  hooks_.look();
+  show_progress();
+  const double by_time = settings_.seconds > 0 ? settings_.seconds / 600 : 1;
+  const double wanted =
+      settings_.every > 0 ? settings_.every : std::min(kLongestPause, std::max(kShortestPause, by_time));
+  const double least = std::chrono::duration<double>(spent_).count() * (kShareOfTime - 1);
+  spent_ = {};
+  double next = std::max(wanted, least);
+  if (settings_.seconds > 0)
+    next = std::min(next, std::max(0.001, settings_.seconds - seconds_between(begin_, steady_clock::now())));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(next * 1000) + 1);
+}
+
+bool WatchLoop::is_over() const {
+  return settings_.seconds > 0 && seconds_between(begin_, steady_clock::now()) >= settings_.seconds;
+}
+
+WatchResult WatchLoop::finish() {
+  WatchResult result;
+  for (auto& [name, watched] : watched_) {
+    WatchedRows rows;
+    rows.process = &watched->process;
+    rows.rows = watched->process.judge(settings_.least_per_minute);
+    for (const JudgedRow& row : rows.rows) {
+      if (row.judgement.verdict == WatchVerdict::kLeaking) tell(watched.get(), row);
+    }
+    for (const std::string& gap : watched->process.gaps()) result.reasons.push_back(gap);
+    if (watched->process.history().samples() == 0) {
+      result.reasons.push_back("recording was off: nothing was watched of process " +
+                               std::to_string(watched->process.pid()));
+    } else if (watched->process.left_out() != 0) {
+      result.reasons.push_back("process " + std::to_string(watched->process.pid()) +
+                               " has more stacks than there is room for");
+    }
+    result.processes.push_back(std::move(rows));
+  }
+  hooks_.finish();
+  return result;
+}
+
+}  // namespace culprit::report
