@@ -206,22 +206,25 @@ int watch_program(const WatchCommand& command) {
   std::set<std::string> ended;
   const auto look = [&]() -> milliseconds {
     constexpr milliseconds kUntilFirst{20};
+    constexpr milliseconds kUntilKilled{10000};
+    milliseconds pause = kUntilFirst;
     try {
+      bool sampled = false;
       starts.look();
       untold.look();
-      const std::vector<std::string> dumps = find_dumps_quietly(pattern, run);
-      for (const std::string& dump : dumps) {
-        if (ended.count(dump) == 0 && !loop.sample(dump, dump, 0)) ended.insert(dump);
+      for (const std::string& dump : find_dumps_quietly(pattern, run)) {
+        if (!stopped && ended.count(dump) == 0 && !loop.sample(dump, dump, 0)) ended.insert(dump);
+        sampled = true;
       }
-      if (loop.is_over() && !stopped) {
-        stopped = true;
-        ::kill(pid, SIGTERM);
-      }
-      return stopped ? milliseconds(3600000) : dumps.empty() ? kUntilFirst : loop.pause();
+      if (sampled) pause = loop.pause();
     } catch (const std::exception& error) {
       log::debug("a sample failed", error);
     }
-    return kUntilFirst;
+    if (!loop.is_over()) return pause;
+    // A command that does not end by SIGTERM is killed.
+    ::kill(pid, stopped ? SIGKILL : SIGTERM);
+    stopped = true;
+    return kUntilKilled;
   };
   const ChildResult child = run_child(program, environment, look, [&](pid_t started) { pid = started; });
   if (child.start_errno != 0) {
@@ -235,9 +238,9 @@ int watch_program(const WatchCommand& command) {
     result.reasons.emplace_back(dumps.empty() ? "no CUDA call was seen (culprit why -- COMMAND)"
                                               : "the command ended before it was looked at");
   const int code = show_result(command, result, DefaultStream::kStderr);
-  const bool by_us = stopped && child.signalled && child.code == SIGTERM;
-  if (child.signalled && !by_us) return die_like_child(child.code);
-  return child.code != 0 && !child.signalled && !stopped ? child.code : code;
+  if (stopped) return code;
+  if (child.signalled) return die_like_child(child.code);
+  return child.code != 0 ? child.code : code;
 }
 
 int run_watch(const WatchCommand& command) try {
@@ -259,7 +262,8 @@ Action declare_watch(OptionList* options) {
   options->takes_program(&command->program, "culprit watch --for 30m -- ./server", &command->target);
   options
       ->add("--for", &command->settings.seconds,
-            "Watch for so long (default: 30m; a command until it ends). A command that runs on is ended by SIGTERM")
+            "Watch for so long (default: 30m; a command until it ends). A command that runs on is ended by "
+            "SIGTERM, after 10s by SIGKILL")
       .time()
       .type("TIME");
   options

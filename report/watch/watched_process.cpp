@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "interpose/format/device_bytes.h"
@@ -171,18 +171,23 @@ WatchedProcess::Sums WatchedProcess::sums_of(const Dump& dump, const BirthScale&
 }
 
 void WatchedProcess::add_contexts(const Dump& dump, const BirthScale& scale, Sums* sums) const {
+  std::map<std::pair<Ref, Kind>, std::size_t> index;
   for (const ContextRecord& record : dump.contexts()) {
     if (record.state != ContextState::kAlive || record.thread == kNoIndex || record.kind == Kind::kPrimaryContext)
       continue;
-    Sum sum;
-    sum.stack = record.stack;
-    sum.kind = record.kind;
-    sum.api = record.api;
-    sum.device = record.device;
-    sum.sample.live = 1;
-    sum.sample.births.assign(BirthScale::kParts, 0.0F);
-    sum.sample.births[scale.part_of(seconds_of(record.created_ns))] = 1;
-    sums->push_back(std::move(sum));
+    const auto [at, added] = index.emplace(std::make_pair(record.stack, record.kind), sums->size());
+    if (added) {
+      Sum sum;
+      sum.stack = record.stack;
+      sum.kind = record.kind;
+      sum.api = record.api;
+      sum.device = record.device;
+      sum.sample.births.assign(BirthScale::kParts, 0.0F);
+      sums->push_back(std::move(sum));
+    }
+    RowSample& sample = (*sums)[at->second].sample;
+    ++sample.live;
+    ++sample.births[scale.part_of(seconds_of(record.created_ns))];
   }
 }
 

@@ -1,4 +1,5 @@
 // culprit watch: verdicts of programs that run for seconds, with samples of some hundredths of a second.
+#include <signal.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -156,9 +157,12 @@ TEST_CASE("culprit watch --grow leaves slow growth out", "[watch]") {
 }
 
 TEST_CASE("culprit watch --for ends the command, and the verdict counts", "[watch]") {
-  const Run run = watch({"--for", "3s"}, {"watched", "leak", "60000"});
+  const Run run = watch({"--for", "3s"}, {"watched", "leak", "60000", "7"});
   INFO(run.err);
   CHECK(run.exit_code == 1);
+  // A command that ended by itself, by a signal.
+  const Run killed = watch({}, {"/bin/sh", "-c", "kill -TERM $$"});
+  CHECK(killed.signal == SIGTERM);
 }
 
 TEST_CASE("culprit watch looks at a process that runs already", "[watch]") {

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr std::size_t kTooth = 12;
+constexpr std::size_t kTooth = 30;
 
 std::vector<void*> kept;
 std::vector<cudaStream_t> streams;

@@ -39,8 +39,9 @@ class WatchText {
       : options_(options), palette_(options.colours), out_(out), fields_(palette_, options, out) {}
 
   void print(const WatchResult& result) {
+    for (const std::string& reason : result.reasons)
+      out_ << palette_.bad("NOT KNOWN") << ": " << printable(reason) << "\n";
     for (const WatchedRows& process : result.processes) print(process);
-    for (const std::string& reason : result.reasons) out_ << palette_.warn("NOT KNOWN") << ": " << reason << "\n";
   }
 
  private:
