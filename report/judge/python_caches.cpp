@@ -5,9 +5,11 @@
 #include <set>
 #include <tuple>
 
+#include "report/judge/pool_rules.h"
 #include "report/keepers/heap_paths.h"
 #include "report/keepers/keeper_words.h"
 #include "report/keepers/keepers.h"
+#include "report/model/stacks.h"
 
 namespace culprit::report {
 namespace {
@@ -55,25 +57,12 @@ std::string holder_of(const PythonView& view, const PythonView::Block& block) {
   return inside ? at->holders.front() : std::string();
 }
 
-bool is_pooled_type(const PythonView& view, const std::string& type) {
-  return std::any_of(view.pools.begin(), view.pools.end(), [&](const PythonView::Pool& pool) {
-    return type.compare(0, pool.framework.size() + 1, pool.framework + ".") == 0;
-  });
-}
-
 // The name of the shortest way from a variable of the program to an object with an address, by address.
 class NamedAddresses {
  public:
-  // Memory of the frameworks in `pools` is left out: a pool holds it.
-  NamedAddresses(const ObjectGraph& graph, const std::vector<PythonView::Pool>& pools) : paths_(graph, {}) {
+  explicit NamedAddresses(const ObjectGraph& graph) : paths_(graph, {}) {
     for (const ObjectGraph::Raw& raw : graph.raw) add(raw.node, raw.address);
-    for (const ObjectGraph::Memory& memory : graph.memory) {
-      const std::string& framework = graph.strings[memory.pool];
-      const bool pooled = std::any_of(pools.begin(), pools.end(), [&](const PythonView::Pool& pool) {
-        return framework.compare(0, pool.framework.size(), pool.framework) == 0;
-      });
-      if (!pooled) add(memory.node, memory.address);
-    }
+    for (const ObjectGraph::Memory& memory : graph.memory) add(memory.node, memory.address);
   }
 
   std::map<std::uint64_t, std::string> names() const {
@@ -98,35 +87,38 @@ class NamedAddresses {
 // Finds the holder of an allocation in a view.
 class PythonHolders {
  public:
-  explicit PythonHolders(const PythonView& view) : view_(view) {
-    if (view.graph != nullptr) by_address_ = NamedAddresses(*view.graph, view.pools).names();
+  PythonHolders(const PythonView& view, const StackResolver& stacks) : view_(view), stacks_(stacks), pools_(stacks) {
+    if (view.graph != nullptr) by_address_ = NamedAddresses(*view.graph).names();
   }
 
   // nullptr: no object holds it, or it belongs to a caching allocator.
   const std::string* of(const format::AllocationRecord& record) const {
-    if (has_address(view_.segments, record.handle)) return nullptr;
     const auto at = at_or_above(view_.objects, record.handle);
     const bool listed = at != view_.objects.end() && at->address == record.handle && at->bytes <= record.bytes;
-    if (listed && is_pooled_type(view_, at->type)) return nullptr;
     const auto named = by_address_.find(record.handle);
-    if (named != by_address_.end()) return &named->second;
-    return listed ? &at->holders.front() : nullptr;
+    if ((!listed && named == by_address_.end()) || has_address(view_.segments, record.handle) ||
+        pools_.owning_pool(stacks_.stack(record.stack)) != nullptr)
+      return nullptr;
+    return named != by_address_.end() ? &named->second : &at->holders.front();
   }
 
  private:
   const PythonView& view_;
+  const StackResolver& stacks_;
+  const PoolRules pools_;
   std::map<std::uint64_t, std::string> by_address_;
 };
 
 }  // namespace
 
-void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables, std::deque<Variable>* variables) {
+void add_python_holders(const PythonView& view, const Dump& dump, const StackResolver& stacks, Tables* tables,
+                        std::deque<Variable>* variables) {
   static const Module kPython = [] {
     Module module;
     module.path = module.name = "Python";
     return module;
   }();
-  const PythonHolders holders(view);
+  const PythonHolders holders(view, stacks);
   std::map<std::string, const Variable*> known;
   dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref ref) {
     const std::string* holder = holders.of(record);

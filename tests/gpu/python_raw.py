@@ -75,7 +75,7 @@ def problem_of(text):
     problems, seen = [], set()
     for leak in under.report["leaks"]:
         size, rest = divmod(leak["bytes"] // leak["count"], MIB)
-        if rest != 0 or size > 7:
+        if rest != 0 or size > 6:  # the pool's
             continue
         holders = [evidence["symbol"] for evidence in leak["evidence"] if evidence["type"] == "held"]
         wanted = [HELD[size]] if size in HELD else []
