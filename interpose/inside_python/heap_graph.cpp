@@ -169,7 +169,7 @@ class HeapGraph {
   }
 
   // The result of heap_edges(); nullptr: an error is set, or there is no memory.
-  PyObject* result() {
+  PyObject* result(bool with_pointers) {
     const Interpreter& python = the_interpreter();
     const PythonRef list(python.PyList_New(0));
     PrivateArray<std::uint32_t> number;
@@ -190,6 +190,7 @@ class HeapGraph {
     for (std::uint64_t i = 0; i < raws_.size(); ++i) raws_[i].node = number[raws_[i].node];
     const PythonRef edge_bytes(bytes_of(edges)), outside_bytes(bytes_of(outside)), raw_bytes(bytes_of(raws_));
     if (!edge_bytes || !outside_bytes || !raw_bytes) return nullptr;
+    if (!with_pointers) return python.PyTuple_Pack(3, list.get(), edge_bytes.get(), outside_bytes.get());
     return python.PyTuple_Pack(4, list.get(), edge_bytes.get(), outside_bytes.get(), raw_bytes.get());
   }
 
@@ -367,11 +368,16 @@ PyObject* heap_edges(PyObject*, PyObject* arguments) {
   if (most < 0) return nullptr;
   HeapGraph graph(static_cast<std::uint64_t>(most));
   const auto everything = static_cast<std::uint64_t>(python.PyList_Size(lists[0]));
-  graph.look_for_pointers();
+  const bool with_pointers = python.PyTuple_GetItem(arguments, 5) != nullptr;
+  if (with_pointers) {
+    graph.look_for_pointers();
+  } else {
+    python.PyErr_Clear();
+  }
   bool done = graph.add_list(lists[0]) && graph.add_list(lists[1]) && graph.add_list(lists[2]);
   graph.end_of_given();
   done = done && graph.traverse(everything) && add_extra(lists[2], &graph) && graph.prune(lists[1], lists[3]);
-  PyObject* result = done ? graph.result() : nullptr;
+  PyObject* result = done ? graph.result(with_pointers) : nullptr;
   if (result == nullptr && python.PyErr_Occurred() == nullptr) return new_none();
   return result;
 }

@@ -553,13 +553,13 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     ends = list({id(variables): variables for variables in map(_variables_of_module, list(sys.modules.values()))
                  if id(variables) in modules}.values())
     number = len(everything)
-    part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS)
+    part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True)
     del everything
     if part is None:
         return {"problem": f"its {number:,} objects were not searched: too many, or no memory for it"}
     if len(part[0]) > MOST_NODES:
         return {"problem": f"{len(part[0]):,} objects lead to it, which is too many"}
-    things, pairs, outside, raw = part
+    things, pairs, outside, *raw = part
     if not things:
         return nothing
     graph = _Graph(torch)
@@ -576,4 +576,4 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
         if (numbers[place], numbers[place + 1]) not in graph.named and numbers[place + 1] not in end_numbers:
             graph.edges += (numbers[place], numbers[place + 1], graph.string(""))
     _add_variables(graph, things, ends, modules)
-    return graph.result(owners, places, pools, memoryview(raw).cast("Q"), tensors)
+    return graph.result(owners, places, pools, memoryview(raw[0]).cast("Q") if raw else (), tensors)

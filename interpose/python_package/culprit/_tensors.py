@@ -108,7 +108,10 @@ def natives() -> Any:
         scope = ask()
     except ValueError:  # no interpreter was found
         return None
-    return None if scope is None else (scope["heap_edges"], scope["heap_objects"], scope["words"])
+    if scope is None:
+        return None
+    # An older library has no pointers().
+    return scope["heap_edges"], scope["heap_objects"], scope["words"], scope.get("pointers", int)
 
 
 def read_keepers(view: dict[str, Any], since: Tensors | None = None, addresses: bool = False) -> dict[str, Any]:
