@@ -8,7 +8,7 @@ the garbage collector calls __del__ in the thread in which it runs, here the mai
 # run:
 # expect: clean
 # run: --outlives
-# expect: leak bytes=104857600 count=4 function=__init__ cause=never-freed threads=4 ended-threads=4
+# expect: leak bytes=104857600 count=4 function=__init__ cause=held threads=4 ended-threads=4
 # run: --cycle
 # expect: leak bytes=104857600 count=4 function=__init__ cause=never-freed threads=4 ended-threads=4
 import gc

@@ -9,7 +9,7 @@ prints a warning at most.
 memory ends with it.
 """
 # run:
-# expect: leak bytes=104857600 count=4 function=worker cause=never-freed api=cuMemAlloc threads=4 ended-threads=4
+# expect: leak bytes=104857600 count=4 function=worker cause=held api=cuMemAlloc threads=4 ended-threads=4
 # run: --drop
 # expect: clean
 # run: --detach

@@ -257,7 +257,7 @@ TEST_CASE("memory-viz: single allocations are loaded for this format only", "[re
   CHECK(program.report().leaks.at(0).each.empty());
 }
 
-TEST_CASE("memory-viz: memory of GPUs only; what has no address stands behind all others", "[report][trace]") {
+TEST_CASE("memory-viz: memory of GPUs only, and memory without an address behind all other", "[report][trace]") {
   Program program;
   const Ref stack = program.stack({"keep"});
   program.dump.add_allocation(live_allocation(stack, 4096, Kind::kPinnedHost));
