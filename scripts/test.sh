@@ -127,7 +127,13 @@ left_out=()
 scripts/has-gpu.sh >/dev/null 2>&1 || left_out=(--label-exclude '^gpu$')
 echo "== all tests on the simulated driver${left_out[*]:+; no GPU here: those with the label gpu are left out}"
 rm -f build/tests.xml
-run_ctest --test-dir build --output-junit "$root/build/tests.xml" "${left_out[@]}" || failed+=(build)
+# Some tests depend on the time that other programs leave them, and fail once in twenty runs on two busy processors.
+# They are named, and run once more with nothing beside them; what fails again has failed.
+run_ctest --test-dir build --output-junit "$root/build/tests.xml" "${left_out[@]}" || {
+  echo "== failed once, and run again:"
+  cut -d: -f2- build/Testing/Temporary/LastTestsFailed.log || true
+  ctest --output-on-failure --test-dir build --rerun-failed </dev/null || failed+=(build)
+}
 for i in "${!names[@]}"; do
   log=build-${names[$i]/://}.log
   if wait "${running[$i]}"; then
