@@ -145,18 +145,22 @@ const char* ask_what(const ThrownObject& thrown, const std::uint64_t* frame) {
   return text;
 }
 
+// Notes in an allocation's evidence that an exception abandoned it. `flags`: of EvidenceFlags, of the exception.
+void note_thrown(Process& process, format::AllocationRecord* record, format::Ref thrown, std::uint16_t owner_depth,
+                 int flags) {
+  process.tables.evidence.add(record, process.dump, [&](format::EvidenceRecord& evidence) {
+    evidence.thrown = thrown;
+    evidence.thrown_owner = owner_depth;
+    evidence.flags = static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) | flags);
+  });
+}
+
 void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std::uint32_t clock) {
   for (int i = 0; i < abandoned.count; ++i) {
     const Abandoned::Part& part = abandoned.parts[i];
     thread_state.paths.all->settle(part.path, part.since, clock, [&](format::Ref ref, bool is_sure) {
-      auto* record = process.dump.at<format::AllocationRecord>(ref);
-      process.tables.evidence.add(record, process.dump, [&](format::EvidenceRecord& evidence) {
-        evidence.thrown = thrown;
-        evidence.thrown_owner = part.owner_depth;
-        evidence.flags = static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) |
-                                                   (is_sure ? 0 : format::kEvidenceEarlier) |
-                                                   (part.ambiguous ? format::kEvidenceAmbiguous : 0));
-      });
+      note_thrown(process, process.dump.at<format::AllocationRecord>(ref), thrown, part.owner_depth,
+                  (is_sure ? 0 : format::kEvidenceEarlier) | (part.ambiguous ? format::kEvidenceAmbiguous : 0));
     });
   }
 }
@@ -166,12 +170,7 @@ void mark_of_coroutine(Process& process, const OfCoroutine& allocations, format:
     const OfCoroutine::Allocation& one = allocations.list[i];
     auto* record = process.dump.at<format::AllocationRecord>(one.record);
     if (__atomic_load_n(&record->state, __ATOMIC_RELAXED) >> format::kStateBits != one.generation) continue;
-    process.tables.evidence.add(record, process.dump, [&](format::EvidenceRecord& evidence) {
-      evidence.thrown = thrown;
-      evidence.thrown_owner = one.owner_depth;
-      evidence.flags =
-          static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) | format::kEvidenceCoroutine);
-    });
+    note_thrown(process, record, thrown, one.owner_depth, format::kEvidenceCoroutine);
   }
 }
 

@@ -7,8 +7,6 @@
 // main thread. Not searched: stacks, thread-local variables of libraries and of other threads.
 #include "interpose/causes/holder_search.h"
 
-#include <sys/syscall.h>
-
 #include <cstring>
 
 #include "interpose/base/own_module.h"
@@ -54,8 +52,6 @@ bool begins_with_one_of(const char* const (&prefixes)[kCount], const char* name)
   }
   return false;
 }
-
-bool is_main_thread() { return system_call(SYS_gettid) == system_call(SYS_getpid); }
 
 const char* file_name(const char* path) {
   const char* slash = std::strrchr(path, '/');

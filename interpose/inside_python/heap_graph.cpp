@@ -268,14 +268,14 @@ class HeapGraph {
   int visit_one(PyObject* object) {
     PyObject* source = object_of(from_);
     const bool plain = !has_collector(object);
+    const std::uint64_t pointer = plain ? pointer_in(object) : 0;
     // Numbers and texts: no node is one, unless it is an address, or the caller gave some.
-    if (plain && !has_plain_ && pointer_in(object) == 0) return 0;
+    if (plain && !has_plain_ && pointer == 0) return 0;
     std::int64_t node = find(object);
     if (node < 0) {
       // The collector tracks neither a tuple nor a dictionary that never had a tracked object in it. Other objects
       // without a track may be incomplete.
-      if (plain ? pointer_in(object) == 0
-                : (flags_of(object) & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object)))
+      if (plain ? pointer == 0 : (flags_of(object) & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object)))
         return 0;
       node = add(object);
       if (node < 0) return 1;
@@ -344,6 +344,13 @@ PyObject* new_none() {
   return python.none();
 }
 
+// The largest number of objects, an argument; negative: an error is set.
+long most_of(PyObject* arguments, long place) {
+  const Interpreter& python = the_interpreter();
+  PyObject* limit = python.PyTuple_GetItem(arguments, place);
+  return limit == nullptr ? -1 : python.PyLong_AsLong(limit);
+}
+
 bool add_extra(PyObject* extra, HeapGraph* graph) {
   const Interpreter& python = the_interpreter();
   const long count = python.PyList_Size(extra);
@@ -363,8 +370,7 @@ PyObject* heap_edges(PyObject*, PyObject* arguments) {
     lists[i] = python.PyTuple_GetItem(arguments, i);
     if (lists[i] == nullptr) return nullptr;
   }
-  PyObject* limit = python.PyTuple_GetItem(arguments, 4);
-  const long most = limit == nullptr ? -1 : python.PyLong_AsLong(limit);
+  const long most = most_of(arguments, 4);
   if (most < 0) return nullptr;
   HeapGraph graph(static_cast<std::uint64_t>(most));
   const auto everything = static_cast<std::uint64_t>(python.PyList_Size(lists[0]));
@@ -386,8 +392,7 @@ PyObject* heap_objects(PyObject*, PyObject* arguments) {
   KeepErrno keep;
   const Interpreter& python = the_interpreter();
   PyObject* roots = python.PyTuple_GetItem(arguments, 0);
-  PyObject* limit = roots == nullptr ? nullptr : python.PyTuple_GetItem(arguments, 1);
-  const long most = limit == nullptr ? -1 : python.PyLong_AsLong(limit);
+  const long most = roots == nullptr ? -1 : most_of(arguments, 1);
   if (most < 0) return nullptr;
   HeapGraph graph(static_cast<std::uint64_t>(most));
   PyObject* result = graph.add_list(roots) && graph.traverse_all() ? graph.objects() : nullptr;

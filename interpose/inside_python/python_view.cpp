@@ -404,7 +404,7 @@ bool main_thread_waits_for_another() {
 // thread that released the GIL for its call, or one of C++ code) leaves the queueing to those for a while; where none
 // comes, the process is one that stays, and the thread queues the call itself.
 bool may_queue(const Interpreter& python, ViewPart& view, std::uint64_t now, std::uint32_t requests) {
-  if ((requests & kViewAttach) != 0 || system_call(SYS_gettid) == system_call(SYS_getpid)) return true;
+  if ((requests & kViewAttach) != 0 || is_main_thread()) return true;
   if (python.PyGILState_Check() != 0) return true;
   std::uint64_t put_off = 0;
   if (!view.put_off_ns.compare_exchange_strong(put_off, now | 1) && now - put_off > kPutOffNs) return true;

@@ -34,4 +34,6 @@ __attribute__((always_inline)) inline long system_call(long number, Arguments...
   return raw_call(number, raw_word(arguments)...);
 }
 
+inline bool is_main_thread() { return system_call(SYS_gettid) == system_call(SYS_getpid); }
+
 }  // namespace culprit

@@ -136,6 +136,17 @@ double WatchedProcess::seconds_of(std::uint64_t ns) const {
   return static_cast<double>(ns - std::min(ns, off)) / 1e9;
 }
 
+template <typename Record>
+WatchedProcess::Sum WatchedProcess::new_sum(const Record& record) {
+  Sum sum;
+  sum.stack = record.stack;
+  sum.kind = record.kind;
+  sum.api = record.api;
+  sum.device = record.device;
+  sum.sample.births.assign(BirthScale::kParts, 0.0F);
+  return sum;
+}
+
 WatchedProcess::Sums WatchedProcess::sums_of(const Dump& dump, const BirthScale& scale) const {
   Sums sums;
   std::unordered_map<std::uint64_t, std::size_t> index;
@@ -147,15 +158,7 @@ WatchedProcess::Sums WatchedProcess::sums_of(const Dump& dump, const BirthScale&
                                                                : culprit::physical_bytes(record);
     const auto [at, added] =
         index.emplace(std::uint64_t{record.stack} << 8 | static_cast<std::uint8_t>(record.kind), sums.size());
-    if (added) {
-      Sum sum;
-      sum.stack = record.stack;
-      sum.kind = record.kind;
-      sum.api = record.api;
-      sum.device = record.device;
-      sum.sample.births.assign(BirthScale::kParts, 0.0F);
-      sums.push_back(std::move(sum));
-    }
+    if (added) sums.push_back(new_sum(record));
     RowSample& sample = sums[at->second].sample;
     sample.live += static_cast<double>(value);
     sample.births[scale.part_of(seconds_of(record.time_ns))] += static_cast<float>(value);
@@ -176,15 +179,7 @@ void WatchedProcess::add_contexts(const Dump& dump, const BirthScale& scale, Sum
     if (record.state != ContextState::kAlive || record.thread == kNoIndex || record.kind == Kind::kPrimaryContext)
       continue;
     const auto [at, added] = index.emplace(std::make_pair(record.stack, record.kind), sums->size());
-    if (added) {
-      Sum sum;
-      sum.stack = record.stack;
-      sum.kind = record.kind;
-      sum.api = record.api;
-      sum.device = record.device;
-      sum.sample.births.assign(BirthScale::kParts, 0.0F);
-      sums->push_back(std::move(sum));
-    }
+    if (added) sums->push_back(new_sum(record));
     RowSample& sample = (*sums)[at->second].sample;
     ++sample.live;
     ++sample.births[scale.part_of(seconds_of(record.created_ns))];

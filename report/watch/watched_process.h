@@ -84,6 +84,8 @@ class WatchedProcess {
   void read_process(const Dump& dump);
   void read_devices(const Dump& dump, const std::map<std::string, DeviceAnswer>& answers);
   double seconds_of(std::uint64_t ns) const;
+  template <typename Record>
+  static Sum new_sum(const Record& record);
   Sums sums_of(const Dump& dump, const BirthScale& scale) const;
   void add_contexts(const Dump& dump, const BirthScale& scale, Sums* sums) const;
   void add_charges(const Dump& dump, Sums* sums) const;

@@ -133,6 +133,15 @@ Report rank_with_leak(std::uint32_t rank, std::uint32_t pid) {
   return report_of(program.dump, program.symbols, options);
 }
 
+std::vector<Report> merged_job() {
+  ReportMerger merger;
+  merger.add(rank_with_leak(0, 100));
+  merger.add(rank_with_leak(1, 101));
+  std::vector<Report> job;
+  job.push_back(merger.finish(false));
+  return job;
+}
+
 std::string pickled(void (*write)(PickleWriter*)) {
   std::ostringstream out;
   PickleWriter pickle(out);
@@ -226,11 +235,7 @@ TEST_CASE("perfetto: each process has a track and a pid of its own", "[report][t
 }
 
 TEST_CASE("perfetto: a merged report has the share of each process", "[report][trace]") {
-  ReportMerger merger;
-  merger.add(rank_with_leak(0, 100));
-  merger.add(rank_with_leak(1, 101));
-  std::vector<Report> job;
-  job.push_back(merger.finish(false));
+  const std::vector<Report> job = merged_job();
   std::vector<std::string> left_out;
   const Trace trace(in_perfetto(job, &left_out));
   CHECK(trace.pids == std::vector<std::uint64_t>{100, 101});
@@ -280,11 +285,7 @@ TEST_CASE("memory-viz: memory of GPUs only, and memory without an address behind
 }
 
 TEST_CASE("memory-viz: a merged report has no single allocations, and a message says so", "[report][trace]") {
-  ReportMerger merger;
-  merger.add(rank_with_leak(0, 100));
-  merger.add(rank_with_leak(1, 101));
-  std::vector<Report> job;
-  job.push_back(merger.finish(false));
+  const std::vector<Report> job = merged_job();
   std::vector<std::string> left_out;
   in_memory_viz(job, &left_out);
   REQUIRE(left_out.size() == 1);
