@@ -19,6 +19,7 @@
 #include "interpose/dump/truncation_guard.h"
 #include "interpose/loader/late_load.h"
 #include "interpose/loader/loader_count.h"
+#include "interpose/loader/loader_lock.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/metering/metering_state.h"
 #include "interpose/process/attach_state.h"
@@ -97,6 +98,7 @@ int start_recording(Process& process, bool called) {
   process.clock.start();
   StackMemo::choose_comparison();
   find_loader_count();
+  watch_for_unseen_unloadings();
   char path[Options::kPathBytes];
   const bool fits =
       expand_path(process.options.out, process.pid, variables, path, sizeof(path)) && !process.options.paths_cut;

@@ -24,6 +24,7 @@
 #include "interpose/hooks/hooks.h"
 #include "interpose/hooks/runtime_frees.h"
 #include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_lock.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/system/prepared.h"
@@ -64,6 +65,11 @@ Dlsym real_dlsym() {
   return real;
 }
 
+// The program may get libc's own dlclose(), whose calls our dlclose() does not see.
+void note_look_up(const char* name) {
+  if (name != nullptr && std::strcmp(name, "dlclose") == 0) expect_unseen_unloadings();
+}
+
 // Whether the module of `caller` comes before ours in symbol lookup order.
 bool stands_before_us(const void* caller) {
   bool caller_seen = false;
@@ -84,6 +90,7 @@ using culprit::Api;
 DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void*) {
   constexpr DlsymAnswer kForward = {nullptr, 0};
   culprit::ensure_prepared();
+  culprit::note_look_up(name);
   // After a dlopen() a program looks up symbols before it calls the library.
   if (culprit::loaded_late()) culprit::look_at_new_modules();
   auto real = culprit::real_dlsym();
@@ -140,6 +147,7 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
 // bypass us. So it gets ours. Modules after us get libc's, because we forward to them: ours would be an endless loop.
 DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char*, const void* caller) {
   culprit::real_dlvsym();
+  culprit::note_look_up(name);
   if (handle != RTLD_NEXT || name == nullptr || std::strcmp(name, "dlsym") != 0 || !culprit::stands_before_us(caller))
     return {nullptr, 0};
   return {reinterpret_cast<void*>(&dlsym), 1};

@@ -13,6 +13,7 @@ namespace {
 const std::uint64_t no_count = 0;
 std::atomic<int> looked;
 std::atomic<void*> mutex_of_loading;
+std::atomic<const std::uint32_t*> modules_present;  // of the program's namespace
 
 constexpr std::uint64_t kMostBytes = 8192;       // of _rtld_global: 4,336 in glibc 2.36
 constexpr std::uint64_t kMostNamespaces = 16;    // DL_NNS
@@ -32,8 +33,9 @@ std::uint64_t word_at(std::uint64_t address) {
 
 // glibc's struct rtld_global (sysdeps/generic/ldsodefs.h) begins with the namespaces: the first module of the
 // program's, and how many it has now. It goes on, in every version, with the number of namespaces, two recursive
-// mutexes (three from 2.34 on) and the count. The first mutex is the one of loading. `mutex` receives its address.
-const std::uint64_t* look(std::uint64_t* mutex) {
+// mutexes (three from 2.34 on) and the count. The first mutex is the one of loading. `mutex` receives its address,
+// `present` that of the number of modules.
+const std::uint64_t* look(std::uint64_t* mutex, std::uint64_t* present) {
   const struct r_debug* lists = loader_lists();
   const std::uint64_t begin = lists == nullptr ? 0 : libc_function("_rtld_global");
   struct dl_phdr_info loader;
@@ -52,6 +54,7 @@ const std::uint64_t* look(std::uint64_t* mutex) {
     const std::uint64_t namespaces = word_at(before - 8);
     if (mutexes < 2 || namespaces < 1 || namespaces > kMostNamespaces) continue;
     *mutex = before;
+    *present = begin + 8;
     return reinterpret_cast<const std::uint64_t*>(place);
   }
   return nullptr;
@@ -64,12 +67,19 @@ const std::uint64_t* modules_added = &no_count;
 void find_loader_count() {
   if (looked.load(std::memory_order_acquire) != 0) return;
   // Concurrent looks find the same.
-  std::uint64_t mutex = 0;
-  if (const std::uint64_t* found = look(&mutex)) {
+  std::uint64_t mutex = 0, present = 0;
+  if (const std::uint64_t* found = look(&mutex, &present)) {
+    modules_present.store(reinterpret_cast<const std::uint32_t*>(present));
     mutex_of_loading.store(reinterpret_cast<void*>(mutex));
     __atomic_store_n(&modules_added, found, __ATOMIC_RELEASE);
   }
   looked.store(1, std::memory_order_release);
+}
+
+std::uint64_t modules_gone() {
+  const std::uint32_t* present = modules_present.load(std::memory_order_relaxed);
+  if (present == nullptr) return 0;
+  return __atomic_load_n(modules_added, __ATOMIC_RELAXED) - __atomic_load_n(present, __ATOMIC_RELAXED);
 }
 
 void* loader_mutex() { return mutex_of_loading.load(std::memory_order_relaxed); }

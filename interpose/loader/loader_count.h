@@ -27,6 +27,10 @@ void find_loader_count();
 // The loader's lock of dlopen() and dlclose(), a recursive mutex, which stands before the count; nullptr: not known.
 void* loader_mutex();
 
+// How many modules of the program's namespace were removed, or were added to other namespaces; 0: not known. One more
+// or one fewer while a thread adds a module. Thread-safe, async-signal-safe.
+std::uint64_t modules_gone();
+
 inline bool loader_count_is_known() { return *modules_added != 0; }
 
 // modules_were_added() of loader_modules.h, of any namespace and, where the count is known, without a walk.

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
 #include "interpose/loader/late_load.h"
 #include "interpose/loader/loader_count.h"
 #include "interpose/loader/loader_modules.h"
@@ -12,7 +14,8 @@ namespace {
 
 using MutexFunction = int (*)(pthread_mutex_t*);
 
-constexpr std::uint32_t kPollUs = 1000;
+constexpr std::uint32_t kPollUs = 100;
+constexpr std::uint32_t kWaitOfWalksMs = 5;
 
 // libc's own function; not there before glibc 2.34 in a program without libpthread, which has no threads.
 MutexFunction mutex_function(const char* name) { return reinterpret_cast<MutexFunction>(libc_function(name)); }
@@ -37,7 +40,26 @@ void release(void* taken) {
   if (unlock != nullptr) unlock(static_cast<pthread_mutex_t*>(taken));
 }
 
-constexpr LockOfWalks kLockOfWalks = {[](void** taken) { return take(10, taken); }, release};
+bool take_for_walk(void** taken) { return take(kWaitOfWalksMs, taken); }
+
+constexpr LockOfWalks kLockOfWalks = {take_for_walk, release};
+
+std::atomic<bool> expected;
+// At the last walk. Walks of several threads may confuse them; then walks take the lock without need.
+std::atomic<std::uint64_t> last_gone;
+std::atomic<std::uint32_t> last_seen;
+
+bool watch(void** taken) {
+  *taken = nullptr;
+  const std::uint32_t seen = unloadings_seen();
+  const std::uint64_t gone = modules_gone();
+  const bool same_seen = last_seen.exchange(seen) == seen;
+  if (last_gone.exchange(gone) == gone || !same_seen) return true;
+  expect_unseen_unloadings();
+  return take_for_walk(taken);
+}
+
+constexpr LockOfWalks kWatch = {watch, release};
 
 }  // namespace
 
@@ -48,6 +70,16 @@ void LoaderLock::release() {
   taken_ = nullptr;
 }
 
-void expect_unseen_unloadings() { set_lock_of_walks(&kLockOfWalks); }
+void watch_for_unseen_unloadings() {
+  if (expected.load()) return;
+  last_seen.store(unloadings_seen());
+  last_gone.store(modules_gone());
+  set_lock_of_walks(&kWatch);
+}
+
+void expect_unseen_unloadings() {
+  expected.store(true);
+  set_lock_of_walks(&kLockOfWalks);
+}
 
 }  // namespace culprit

@@ -28,8 +28,14 @@ class LoaderLock {
   void* taken_ = nullptr;
 };
 
-// From now on libraries may be closed by calls that do not come through our dlclose(): those that threads had begun, or
-// had looked up, before `culprit attach`. Walks then also take the loader's lock, for 10 ms at most.
+// Libraries may be closed by calls that do not come through our dlclose(): by a dlclose() that a program asked libc's
+// handle for or had looked up before `culprit attach`, in a library that is bound to libc's (RTLD_DEEPBIND), and by a
+// dlopen() that fails after it has loaded some of the libraries. From now on walks also take the loader's lock, which
+// they try for some milliseconds. Not done from the start: another thread's dlopen() may hold it for seconds.
+// Thread-safe, async-signal-safe.
 void expect_unseen_unloadings();
+
+// Lets walks look for such unloadings in the loader's counts, and expect more of them after the first one.
+void watch_for_unseen_unloadings();
 
 }  // namespace culprit

@@ -211,7 +211,9 @@ class WalkLock {
   }
   WalkLock(const WalkLock&) = delete;
   WalkLock& operator=(const WalkLock&) = delete;
-  bool done() const { return done_; }
+  // Whether no thread unloads a module as long as this object exists, so that plain reads are safe. Waits for
+  // unloadings that began before; they cannot go on, and need no wait, while this thread has the lock.
+  bool plainly() const { return taken_ != nullptr || (done_ && wait_for_unloadings()); }
 
  private:
   const LockOfWalks* lock_;
@@ -229,7 +231,7 @@ bool is_being_closed(const struct link_map* node) {
 
 CULPRIT_LOADING int walk_list(const struct link_map* first, const Walk& walk) {
   const WalkLock lock;
-  const bool plainly = lock.done() && wait_for_unloadings();
+  const bool plainly = lock.plainly();
   const struct link_map* before = nullptr;
   const OwnCopies copies(!plainly);
   if (!plainly && copies.get() == nullptr) return 0;
@@ -377,7 +379,8 @@ bool module_extent(const struct dl_phdr_info& module, std::uint64_t* begin, std:
 bool modules_were_added(ModuleListEnd* end) {
   Walking walking;
   if (!know_loader()) return false;
-  const bool plainly = wait_for_unloadings();
+  const WalkLock lock;
+  const bool plainly = lock.plainly();
   ModuleListEnd now = {};
   struct link_map map;
   const struct link_map* node = loader.debug->r_map;
@@ -414,6 +417,8 @@ void note_closing(const void* from, const void* to) {
 }  // namespace
 
 void set_lock_of_walks(const LockOfWalks* lock) { lock_of_walks.store(lock); }
+
+std::uint32_t unloadings_seen() { return unloadings_begun.load(); }
 
 void begin_unloading(const void* handle) {
   const int pid = getpid();

@@ -116,6 +116,9 @@ struct LockOfWalks {
 };
 void set_lock_of_walks(const LockOfWalks* lock);
 
+// How many calls of begin_unloading() there were. Thread-safe, async-signal-safe.
+std::uint32_t unloadings_seen();
+
 // Call around the real dlclose(). begin_unloading() waits for walks to end, and for each KeepsModules; a walk waits for
 // the unloadings of other threads. Neither waits for ever. After 0.1 s a walk reads the list by system calls, which
 // fail where a plain read would crash, and leaves out the library of `handle`: a destructor in it may wait for this

@@ -36,6 +36,10 @@ TEST_CASE("threads that close libraries leave the library all memory that it rea
   const std::string plugin = guest_path("namespace_plugin.so").string();
   check_leaks_or_dropped(both_ways({"unloading", {"walk", plugin}}), 1);
   check_leaks_or_dropped(both_ways({"unloading", {"walk", plugin, "libc"}}), 1);
+  const std::string closing = guest_path("closing_plugin.so").string();
+  check_leaks_or_dropped(both_ways({"unloading", {"walk", plugin, "deepbind", closing}}), 1);
+  const std::string unfinished = guest_path("unfinished_plugin.so").string();
+  check_leaks_or_dropped(both_ways({"unloading", {"walk", plugin, "failed", unfinished}}), 1);
   for (int i = 0; i < 5; ++i) {
     Situation situation{"unloading", {"exit", plugin}};
     situation.environment["GUEST_SECONDS"] = "0.1";
