@@ -22,6 +22,7 @@ struct ViewPart {
   std::atomic<std::uint32_t> wanted;      // ViewRequest, not served yet
   std::atomic<std::uint64_t> queued_ns;   // when a call was queued in the interpreter; 0 = none is queued
   std::atomic<std::uint64_t> put_off_ns;  // when a thread first left the queueing to another one; 0 = none did
+  std::atomic<std::uint32_t> waited_us;   // by threads, for the main thread to wait for them
   std::atomic<bool> complete;             // nothing is left to do at a new Python stack
   std::atomic<std::uint32_t> queued;      // calls, so far
   std::atomic<std::uint32_t> failures;    // to load the code, in a row

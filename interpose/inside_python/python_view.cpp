@@ -30,6 +30,8 @@ constexpr std::uint32_t kMostFailures = 3;
 constexpr std::uint32_t kMostQueued = 1000;
 constexpr std::uint64_t kLostAfterNs = 5'000'000'000;
 constexpr std::uint64_t kPutOffNs = 500'000'000;
+// For the main thread, by all threads together, and at one time.
+constexpr std::uint32_t kMostWaitedUs = 20000, kLongestWaitUs = 5000, kPollUs = 100;
 // Views at out of memory take one part in this of the time.
 constexpr std::uint64_t kShareOfRanOut = 100;
 // The code needs about twenty frames: a program near its recursion limit gets no view at that moment.
@@ -398,6 +400,17 @@ bool main_thread_waits_for_another() {
   return argument != nullptr && std::strncmp(argument, " 0x0 ", 5) == 0;
 }
 
+// A thread that the main thread has just started may come here before the main thread waits for its end. Nothing would
+// ask again before the thread has ended.
+bool main_thread_soon_waits(ViewPart& view) {
+  for (std::uint32_t waited = 0;; waited += kPollUs) {
+    if (main_thread_waits_for_another()) return true;
+    if (waited >= kLongestWaitUs || is_in_signal_handler() || view.waited_us.fetch_add(kPollUs) >= kMostWaitedUs)
+      return false;
+    sleep_microseconds(kPollUs);
+  }
+}
+
 // Py_AddPendingCall() reads freed memory when the main thread ends the interpreter between is_ending() and its return;
 // a busy machine may stop the caller there for milliseconds. The interpreter cannot end where the caller is the main
 // thread, holds the GIL, or is an injector, nor while the main thread waits for another one. Any other thread (a daemon
@@ -408,7 +421,7 @@ bool may_queue(const Interpreter& python, ViewPart& view, std::uint64_t now, std
   if (python.PyGILState_Check() != 0) return true;
   std::uint64_t put_off = 0;
   if (!view.put_off_ns.compare_exchange_strong(put_off, now | 1) && now - put_off > kPutOffNs) return true;
-  return main_thread_waits_for_another();
+  return main_thread_soon_waits(view);
 }
 
 }  // namespace
