@@ -12,6 +12,8 @@ cd "$root"
 # `python3` may be a script of pyenv's that looks for the interpreter, a tenth of a second of processor time for each of
 # the thousand starts: the tests find the interpreter itself first.
 if python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null); then PATH=$(dirname "$python"):$PATH; fi
+# No report shows the symbols that an earlier one looked up.
+export CULPRIT_CACHE=off
 # One more than there are processors: many tests wait for a program's time to pass.
 run_ctest() { ctest --output-on-failure --parallel "$(($(nproc) + 1))" "$@" </dev/null; }
 if [ $# -gt 0 ]; then

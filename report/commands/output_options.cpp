@@ -19,6 +19,7 @@
 #include "report/model/report.h"
 #include "report/render/formats.h"
 #include "report/select/render_options.h"
+#include "report/symbols/symbol_cache.h"
 
 namespace culprit::report {
 namespace {
@@ -84,6 +85,10 @@ void add_symbol_options(OptionList* list, OutputOptions* options) {
             "(default: 30); 0: not at all")
       .in_range(0, 86400)
       .type("N");
+  options->load.symbols.cache_folder = symbol_cache_folder();
+  list->add(
+      "--no-cache", [options] { options->load.symbols.cache_folder.clear(); },
+      "Look up all symbols anew, and keep none for the next report");
 }
 
 void add_format_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats,

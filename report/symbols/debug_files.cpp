@@ -81,6 +81,11 @@ bool link_is_harmless(const std::string& search_path, const std::string& build_i
   return true;
 }
 
+// The name of a debug file, which the program names or has by custom.
+std::string link_of(const std::string& program, const char* named) {
+  return named != nullptr && named[0] != '\0' ? named : program.substr(program.rfind('/') + 1) + ".debug";
+}
+
 }  // namespace
 
 int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base, const char* file_name,
@@ -88,8 +93,7 @@ int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwa
   const auto* search_path = static_cast<const char*>(*user_data);
   const std::string search_path_text = search_path != nullptr ? search_path : "";
   const std::string program = file_name != nullptr ? file_name : "";
-  const std::string link =
-      link_file != nullptr && link_file[0] != '\0' ? link_file : program.substr(program.rfind('/') + 1) + ".debug";
+  const std::string link = link_of(program, link_file);
   bool found = false;
   if (!all_are_harmless(search_path_text, program, link, &found) ||
       !link_is_harmless(search_path_text, build_id_link(module), &found))
@@ -111,6 +115,17 @@ int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwa
     return -1;
   }
   return fd < 0 ? none() : fd;
+}
+
+bool debug_file_may_be_there(Dwfl_Module* module, const std::string& program, const std::string& search_path) {
+  GElf_Addr bias = 0;
+  GElf_Word link_crc = 0;
+  Elf* elf = ::dwfl_module_getelf(module, &bias);
+  const std::string link = link_of(program, elf != nullptr ? ::dwelf_elf_gnu_debuglink(elf, &link_crc) : nullptr);
+  bool found = false;
+  all_are_harmless(search_path, program, link, &found);
+  link_is_harmless(search_path, build_id_link(module), &found);
+  return found;
 }
 
 bool shared_file_may_be_opened(Dwfl_Module* module, Dwarf* dwarf) {

@@ -54,6 +54,7 @@ struct SymbolOptions {
   // How long debug information may be downloaded from the servers of DEBUGINFOD_URLS, all files together; 0: not at
   // all.
   unsigned download_seconds = 30;
+  std::string cache_folder;  // see symbol_cache.h; "" = no cache
 };
 
 }  // namespace culprit::report

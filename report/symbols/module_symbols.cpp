@@ -3,6 +3,7 @@
 #include "report/symbols/pointer_path_names.h"
 
 #include <dwarf.h>
+#include <elfutils/libdwelf.h>
 #include <gelf.h>
 #include <unistd.h>
 
@@ -112,6 +113,7 @@ ModuleFile::~ModuleFile() {
 
 ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uint8_t>& build_id,
                              const SymbolOptions& options) {
+  path_ = path;
   // "" is the folder of the file itself; relative entries start there.
   debug_path_ = ":.debug";
   for (const std::string& folder : options.debug_dirs) debug_path_ += ":" + std::filesystem::absolute(folder).string();
@@ -156,9 +158,21 @@ ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uin
                       std::memcmp(bits, build_id.data(), build_id.size()) == 0;
     if (!same) return ModuleState::kChanged;
   }
+  return ModuleState::kFound;
+}
+
+bool ModuleFile::may_have_debug_file() const {
+  return !is_c_library(path_) && debug_file_may_be_there(module_, path_, debug_path_);
+}
+
+void ModuleFile::read_tables() {
   read_symbols();
   read_units();
-  return ModuleState::kFound;
+}
+
+bool ModuleFile::is_repeatable() {
+  return !uses_other_files_ && !was_cut_off_ && !time_->is_over() && limits_.entries > 0 && limits_.ranges > 0 &&
+         limits_.scope_bytes > 0;
 }
 
 std::string ModuleFile::debug_file() const {
@@ -212,6 +226,9 @@ void ModuleFile::read_units() {
   Dwarf_Addr bias = 0;
   Dwarf* dwarf = dwfl_module_getdwarf(module_, &bias);
   if (dwarf == nullptr || bias != 0) return;  // with a bias, the debug file does not belong to these addresses
+  const char* shared = nullptr;
+  const void* id_of_shared = nullptr;
+  uses_other_files_ = ::dwelf_dwarf_gnu_debugaltlink(dwarf, &shared, &id_of_shared) > 0;
   if (!shared_file_may_be_opened(module_, dwarf)) return;
   Dwarf_CU* unit = nullptr;
   Dwarf_Half version = 0;
@@ -225,6 +242,7 @@ void ModuleFile::read_units() {
   while (!time_->is_over() && dwarf_get_units(dwarf, unit, &unit, &version, &type, &die, nullptr) == 0) {
     if (type != DW_UT_compile && type != DW_UT_skeleton) continue;
     split = {};
+    if (type == DW_UT_skeleton) uses_other_files_ = true;
     if (type == DW_UT_skeleton && !time_->is_over(TimeLimit::kStepsBetween) && split_unit_may_be_opened(module_, &die))
       dwarf_cu_info(unit, nullptr, nullptr, nullptr, &split, nullptr, nullptr, nullptr);
     const std::size_t index = units_.size();
@@ -280,6 +298,7 @@ bool ModuleFile::may_read_lines(Unit* unit) {
   std::uint64_t bytes = line_table_bytes(&unit->lines);
   if (unit->code.cu != unit->lines.cu) bytes += line_table_bytes(&unit->code);
   const bool may = bytes <= lines_left_;
+  if (!may) was_cut_off_ = true;
   if (may) lines_left_ -= bytes;
   unit->may_read_lines = may;
   return may;
@@ -293,6 +312,7 @@ std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
   for (const CodeLocation& one : result)
     bytes += sizeof(one) + one.function.size() + one.file.size() + one.symbol.size();
   if (location_bytes_ + bytes > location_bytes_allowed_ && !result.empty()) {
+    was_cut_off_ = true;
     result.erase(result.begin(), std::prev(result.end()));
     result.back().file.clear();
     result.back().symbol.clear();

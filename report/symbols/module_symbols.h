@@ -22,8 +22,18 @@ class ModuleFile {
   ModuleFile(const ModuleFile&) = delete;
   ModuleFile& operator=(const ModuleFile&) = delete;
 
-  // Opens `path`. The object is usable only after kFound. A recorded build ID must match the file's.
+  // Opens `path`. The object is usable only after kFound. A recorded build ID must match the file's. Reads no table.
   ModuleState open(const std::string& path, const std::vector<std::uint8_t>& build_id, const SymbolOptions& options);
+
+  // Whether a file with the debug information of this one may be on this machine.
+  bool may_have_debug_file() const;
+
+  // Reads the tables: before all that follows, but for build_id() and handle().
+  void read_tables();
+
+  // Whether the same questions to the same files would have the same answers: no limit cut them off, and no file was
+  // used beside this one and debug_file().
+  bool is_repeatable();
 
   bool has_debug_info() const { return !units_.empty(); }
 
@@ -72,12 +82,15 @@ class ModuleFile {
   bool may_read_lines(Unit* unit);
   std::vector<CodeLocation> locations_at(std::uint64_t address);
 
+  std::string path_;
   std::string debug_path_;  // libdwfl keeps a pointer to it
   char* debug_path_pointer_ = nullptr;
   Dwfl_Callbacks callbacks_ = {};
   Dwfl* dwfl_ = nullptr;
   Dwfl_Module* module_ = nullptr;
   bool defines_unwinder_ = false;
+  bool uses_other_files_ = false;
+  bool was_cut_off_ = false;
   std::vector<Symbol> symbols_;         // sorted by begin
   std::vector<UnitRange> unit_ranges_;  // sorted by begin
   std::vector<Unit> units_;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "report/symbols/debug_downloads.h"
 #include "report/symbols/module_symbols.h"
 #include "report/symbols/own_unwinder.h"
+#include "report/symbols/symbol_cache.h"
 
 namespace culprit::report {
 namespace {
@@ -45,6 +47,11 @@ void tell(const ModuleSymbols& module, const std::string& path, const ModuleFile
   }
 }
 
+std::optional<FileMark> mark_of_debug_file(const ModuleFile& file, const std::string& path) {
+  const std::string debug_file = file.debug_file();
+  return debug_file.empty() || debug_file == path ? std::nullopt : mark_of(debug_file);
+}
+
 // Of a file that is there. Returns its build ID in hex digits.
 std::string look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
   module.locations.assign(module.addresses.size(), {});
@@ -54,15 +61,25 @@ std::string look_up_module(ModuleSymbols& module, const SymbolOptions& options) 
   if (options.progress) options.progress("reading symbols of " + path);
   module.state = ModuleState::kUnreadable;
   ModuleFile file;
+  const std::optional<FileMark> mark = mark_of(path);
   module.state = file.open(path, module.build_id, options);
-  tell(module, path, &file, file.build_id());
-  if (module.state != ModuleState::kFound) return file.build_id();
+  const std::string build_id = file.build_id();
+  const SymbolCache cache(module.state == ModuleState::kFound && mark ? options.cache_folder : "");
+  if (mark && cache.answer(
+                  build_id, *mark, [&] { return file.may_have_debug_file(); }, &module)) {
+    log::debug("symbols of " + path + ": build ID " + build_id + ", known from an earlier report");
+    return build_id;
+  }
+  if (module.state == ModuleState::kFound) file.read_tables();
+  tell(module, path, &file, build_id);
+  if (module.state != ModuleState::kFound) return build_id;
   module.has_debug_info = file.has_debug_info();
   module.own_unwinder = file.defines_unwinder() || has_hidden_cxx_runtime(file.handle());
   for (std::size_t i = 0; i < module.addresses.size(); ++i) module.locations[i] = file.look_up(module.addresses[i]);
   if (!module.data.empty()) look_up_variables(file.handle(), &module);
   if (!module.paths.empty()) module.path_names = file.names_of(module.paths);
-  return file.build_id();
+  if (mark && file.is_repeatable()) cache.keep({build_id, *mark, mark_of_debug_file(file, path)}, module);
+  return build_id;
 }
 
 // The modules of one file, which a program may load again and again, and a dump may name by many paths.
@@ -187,6 +204,7 @@ void look_up_symbols(std::vector<ModuleSymbols>& modules, const SymbolOptions& o
   };
   const unsigned wanted = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   run_on_threads(static_cast<unsigned>(std::min<std::size_t>(wanted, queue.size())), work);
+  if (!options.cache_folder.empty()) SymbolCache(options.cache_folder).shrink();
 }
 
 }  // namespace culprit::report

@@ -225,11 +225,25 @@ def report(form):
             folder.mkdir()
             runner.run([runner.program("big_report"), str(folder)], "nothing")
         command = [str(runner.tree / "bin/culprit"), "report", "--format", "text" if side == "nothing" else form,
-                   "-o", "/dev/null", *(["--all"] if form == "markdown" else []), str(folder / "big.dump")]
+                   "--no-cache", "-o", "/dev/null", *(["--all"] if form == "markdown" else []),
+                   str(folder / "big.dump")]
         run = runner.run(command, "report")
         return {f"report-{form}": run["wall_ns"], f"report-{form}-cpu": run["cpu_ns"],
                 f"report-{form}-memory": run["peak_bytes"]}
     return sample
+
+
+def report_again(runner, side):
+    """A small report of big libraries; culprit: with the symbols that an earlier one looked up."""
+    folder = runner.work / "report_again"
+    cache = {"CULPRIT_CACHE": str(folder / "cache")}
+    command = [str(runner.tree / "bin/culprit"), "report", "-o", "/dev/null", str(folder / "big.dump")]
+    if not folder.is_dir():
+        folder.mkdir()
+        runner.run([runner.program("big_report"), str(folder), "20000", "2000"], "nothing")
+        runner.run(command, "report", **cache)
+    run = runner.run([*command, *(["--no-cache"] if side == "nothing" else [])], "report", **cache)
+    return {"report-again": run["wall_ns"], "report-again-cpu": run["cpu_ns"], "report-again-memory": run["peak_bytes"]}
 
 
 def reports_against_text():
@@ -309,6 +323,11 @@ def measurements(quick):
             Row("report-text-memory", "its memory", {"most": 1.5 * 2**30}, "bytes")],
                     ("culprit",), report("text"), {"culprit": 3}),
         *reports_against_text(),
+        Measurement("report again", [
+            Row("report-again", "a report of 1.1 GiB of libraries, symbols from the cache; without: --no-cache"),
+            Row("report-again-cpu", "its processor time"),
+            Row("report-again-memory", "its memory", None, "bytes")],
+                    ("nothing", "culprit"), report_again, {"nothing": 5, "culprit": 5}),
         Measurement("micro", [
             Row("micro_live_empty", "live table: add, take, retire"),
             Row("micro_live_full", "the same beside 1,000,000 live"),

@@ -5,7 +5,7 @@ import sys
 
 SOURCE, BUILD = (pathlib.Path(argument) for argument in sys.argv[1:3])
 del sys.argv[1:3]
-ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "simcuda"), "NO_COLOR": "1"}
+ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "simcuda"), "NO_COLOR": "1", "CULPRIT_CACHE": "off"}
 ENVIRONMENT.pop("CULPRIT_OUT", None)
 
 

@@ -138,6 +138,21 @@ class Symbols(unittest.TestCase):
         self.assertEqual(len(set(id_of.values())), 1, id_of)
         self.assertNotEqual(self.leak(bare)["id"], id_of["bare", beside])
 
+    def test_a_second_report_takes_symbols_from_the_cache(self):
+        cache = self.folder / "symbols"
+        for program in self.whole, self.lean:
+            dump = self.recorded(program)
+            truth = self.report(dump).stdout
+            known = f"symbols of {program}: .* known from an earlier report"
+            for options, is_known, files in (("--no-cache",), False, 0), ((), False, 1), ((), True, 1), (
+                    ("--no-cache",), False, 1):
+                done = self.report(dump, "--verbose", *options, CULPRIT_CACHE=str(cache))
+                self.assertEqual(done.stdout, truth)
+                self.assertEqual(re.search(known, done.stderr) is not None, is_known, done.stderr)
+                self.assertEqual(len(list(cache.glob("*"))) >= files, True)
+                self.assertEqual(cache.exists(), files > 0)
+            shutil.rmtree(cache)
+
     @unittest.skipUnless(has_client(), "libdebuginfod.so.1 is not installed")
     def test_debug_information_is_downloaded(self):
         dump = self.recorded(self.lean)
