@@ -70,7 +70,9 @@ def counters():
 def python_versions():
     table = text("interpose/format/python_versions.def")
     wanted = re.search(r'#define CULPRIT_PYTHON_VERSIONS "(.*)"', table).group(1)
-    for path in ("README.md", "interpose/README.md", "interpose/process/options.def", "report/manual/python.md"):
+    pages = ("README.md", "interpose/process/ENVIRONMENT.md", "interpose/process/options.def",
+             "report/manual/python.md")
+    for path in pages:
         for found in re.findall(r"3\.\d+ to 3\.\d+", text(path)):
             if found != wanted:
                 yield f"{path}: CPython {found}, but python_versions.def has {wanted}"

@@ -26,7 +26,7 @@ TEST_CASE("many threads end detached, by a cancellation, or one after the other"
 
 TEST_CASE("many threads end while their process forks", "[threads]") { crowd("fork", "400"); }
 
-// The limit of interpose/README.md: one of 1,024 keys is the library's.
+// The limit of interpose/LIMITS.md: one of 1,024 keys is the library's.
 TEST_CASE("a program's first keys have the numbers that they have alone, and 1,023 keys are its own", "[threads]") {
   Situation situation{"thread_keys", {}};
   situation.fake_driver_only = true;  // NVIDIA's takes keys itself
