@@ -6,17 +6,14 @@
 #include "interpose/base/hash.h"
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/driver/relaxed_capture.h"
-#include "interpose/format/live_memory.h"
+#include "interpose/metering/balance_figures.h"
 #include "interpose/metering/live_bytes.h"
 #include "interpose/process/current_place.h"
 #include "interpose/process/known_threads.h"
 
 namespace culprit {
 
-using format::AllocationRecord;
-using format::BalanceRecord;
 using format::DriverMemory;
-using format::Kind;
 
 namespace {
 
@@ -28,67 +25,6 @@ constexpr int kMostQuestions = 3;  // of them with NVML's figure
 bool may_not_read(Process& process) {
   return has_several_drivers() || (process.mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0 ||
          process.dump.header()->attached == format::Attached::kCupti || !driver_ready();
-}
-
-// The live memory of a device by its sort.
-void add_up_live(Process& process, BalanceRecord* balance) {
-  LiveMemory live;
-  process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-    const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
-    if (state == static_cast<std::uint32_t>(format::AllocationState::kLive) && record.device == balance->device)
-      live.add(record);
-  });
-  live.write(balance);
-}
-
-bool read_pool(CUmemoryPool pool, std::uint64_t* reserved, std::uint64_t* used) {
-  cuuint64_t now_reserved = 0, now_used = 0;
-  if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now_reserved) != CUDA_SUCCESS ||
-      driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &now_used) != CUDA_SUCCESS)
-    return false;
-  *reserved += now_reserved;
-  *used += now_used;
-  return true;
-}
-
-bool read_graph_reserved(std::uint8_t device, std::uint64_t* bytes) {
-  cuuint64_t reserved = 0;
-  if (driver().cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS)
-    return false;
-  *bytes = reserved;
-  return true;
-}
-
-// The driver may not be called while the table is walked: the handles are copied first.
-void read_custom_pools(Process& process, BalanceRecord* balance) {
-  constexpr int kMost = 64;
-  CUmemoryPool pools[kMost];
-  int count = 0;
-  process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-    const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
-    if (state == static_cast<std::uint32_t>(format::AllocationState::kLive) && record.kind == Kind::kMemoryPool &&
-        record.device == balance->device && count < kMost)
-      pools[count++] = reinterpret_cast<CUmemoryPool>(record.handle);
-  });
-  for (int i = 0; i < count; ++i) read_pool(pools[i], &balance->custom_reserved, &balance->custom_used);
-}
-
-void read_pools(Process& process, BalanceRecord* balance) {
-  CUmemoryPool pool = nullptr;
-  if (driver().cuDeviceGetDefaultMemPool(&pool, balance->device) == CUDA_SUCCESS && pool != nullptr &&
-      read_pool(pool, &balance->default_reserved, &balance->default_used))
-    balance->flags |= format::kBalancePools;
-  // Pools of a driver that was unloaded are no pools of this one.
-  if (!has_several_lives()) read_custom_pools(process, balance);
-  cuuint64_t used = 0;
-  std::uint64_t reserved = 0;
-  if (read_graph_reserved(balance->device, &reserved) &&
-      driver().cuDeviceGetGraphMemAttribute(balance->device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) ==
-          CUDA_SUCCESS) {
-    balance->graph_reserved = reserved;
-    balance->graph_used = used;
-    balance->flags |= format::kBalanceGraphs;
-  }
 }
 
 }  // namespace
@@ -155,25 +91,6 @@ std::int64_t local_memory(const Meter::Measurement& measurement, std::int64_t gr
   const std::size_t limit = stack_limit();
   if (limit <= measurement.stack_limit) return 0;
   return std::min(grown, static_cast<std::int64_t>((limit - measurement.stack_limit) * threads_of(measurement.device)));
-}
-
-void read_limits(BalanceRecord* balance) {
-  std::size_t stack = 0, fifo = 0, heap = 0;
-  int multiprocessors = 0, threads = 0;
-  if (driver().cuCtxGetLimit(&stack, CU_LIMIT_STACK_SIZE) != CUDA_SUCCESS ||
-      driver().cuCtxGetLimit(&fifo, CU_LIMIT_PRINTF_FIFO_SIZE) != CUDA_SUCCESS ||
-      driver().cuCtxGetLimit(&heap, CU_LIMIT_MALLOC_HEAP_SIZE) != CUDA_SUCCESS ||
-      driver().cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, balance->device) !=
-          CUDA_SUCCESS ||
-      driver().cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, balance->device) !=
-          CUDA_SUCCESS)
-    return;
-  balance->stack_limit = stack;
-  balance->printf_limit = fifo;
-  balance->heap_limit = heap;
-  balance->multiprocessors = static_cast<std::uint32_t>(multiprocessors);
-  balance->threads = static_cast<std::uint32_t>(threads);
-  balance->flags |= format::kBalanceLimits;
 }
 
 }  // namespace
@@ -550,84 +467,6 @@ CULPRIT_COLD void Meter::settle(Process& process, std::uint8_t device, At at) {
   SpinGuard guard(together.lock);
   if (together.open == 0 && together.changes == changes)
     note_settled(process, device, together.figures.settle(figure_of(reading), 0));
-}
-
-// The account of the moment of the balance. A neighbour may take or give back memory between the two readings: they
-// belong together if free memory was the same before the question and after it.
-CULPRIT_COLD void Meter::take_share(Process& process, BalanceRecord* balance) {
-  const std::uint8_t device = balance->device;
-  format::ShareRecord share = {};
-  share.moment = balance->moment;
-  share.device = device;
-  share.time_ns = balance->time_ns;
-  const auto whom =
-      balance->moment == format::Moment::kExit ? GpuQuestions::For::kLastBalance : GpuQuestions::For::kBalance;
-  // Of this moment: the answer to a question of an earlier one does not count. The next one where the neighbours' bytes
-  // have changed since the answer.
-  std::uint64_t state = balance->time_ns * 4 + 1;
-  for (int i = 0; i < kMostQuestions; ++i) {
-    ask(process, device, whom, state, &share.account);
-    format::MemoryReading after;
-    if (share.account.problem != format::GpuProblem::kNone || !read_memory(balance->time_ns, &after)) break;
-    if (after.free_bytes == balance->free_bytes) break;
-    balance->free_bytes = after.free_bytes;
-    ++state;
-  }
-  share.unproven = __atomic_load_n(&unproven_[device], __ATOMIC_RELAXED);
-  {
-    SpinGuard guard(together_[device].lock);
-    share.unproven |= together_[device].figures.given_kinds();
-  }
-  share.not_attributed = __atomic_load_n(&not_attributed_[device], __ATOMIC_RELAXED);
-  share.seen_others = __atomic_load_n(&seen_others_[device], __ATOMIC_RELAXED);
-  SpinGuard guard(balance_lock_);
-  if (shares_[device] == 0)
-    shares_[device] = process.dump.allocate_records(format::ChunkType::kShares, kMoments, nullptr);
-  if (shares_[device] == 0) return;
-  auto* record =
-      process.dump.at<format::ShareRecord>(shares_[device]) + (static_cast<std::uint32_t>(balance->moment) - 1);
-  share.uses = record->uses + 1;
-  __atomic_store_n(&record->state, 0U, __ATOMIC_RELEASE);
-  *record = share;
-  __atomic_store_n(&record->state, share.uses, __ATOMIC_RELEASE);
-}
-
-void Meter::take_balance(Process& process, std::uint8_t device, format::Moment moment) {
-  if (device >= ContextTable::kMostDevices || has_captures(process) || !driver_ready()) return;
-  const DriverUse use;
-  format::MemoryReading reading;
-  CUdevice current = -1;
-  const std::uint64_t now = now_ns(process);
-  if (driver().cuCtxGetDevice(&current) != CUDA_SUCCESS || current != device || !read_memory(now, &reading)) return;
-  BalanceRecord balance = {};
-  balance.moment = moment;
-  balance.device = device;
-  balance.time_ns = now;
-  balance.free_bytes = reading.free_bytes;
-  balance.total_bytes = reading.total_bytes;
-  if (moment != format::Moment::kPeak)
-    settle(process, device, moment == format::Moment::kExit ? At::kProcessEnd : At::kEnd);
-  take_share(process, &balance);
-  add_up_live(process, &balance);
-  balance.flags |= format::kBalanceExecutables;
-  read_pools(process, &balance);
-  read_limits(&balance);
-  balance.unmeasured = __atomic_load_n(&unmeasured_[device], __ATOMIC_RELAXED);
-  balance.together = __atomic_load_n(&in_common_[device], __ATOMIC_RELAXED);
-  for (std::uint32_t i = 0; i < format::kDriverMemoryKinds; ++i)
-    balance.taken[i] = __atomic_load_n(&taken_[device][i], __ATOMIC_RELAXED);
-
-  SpinGuard guard(balance_lock_);
-  if (balances_[device] == 0)
-    balances_[device] = process.dump.allocate_records(format::ChunkType::kBalances, kMoments, nullptr);
-  if (balances_[device] == 0) return;
-  auto* record = process.dump.at<BalanceRecord>(balances_[device]) + (static_cast<std::uint32_t>(moment) - 1);
-  const std::uint32_t uses = record->uses + 1;
-  __atomic_store_n(&record->state, 0U, __ATOMIC_RELEASE);
-  balance.state = 0;
-  balance.uses = uses;
-  *record = balance;
-  __atomic_store_n(&record->state, uses, __ATOMIC_RELEASE);
 }
 
 }  // namespace culprit
