@@ -155,9 +155,9 @@ void add_selection_options(OptionList* list, SelectionOptions* options, OutputOp
       .shows_default();
   list->add("--all", &output->shown.all, "text, markdown: all groups, not only the first 10 of each list");
   list->add("--group-by", &output->shown.group_by,
-            "text: one line for each function, library, thread, device, cause, mark or rank, instead of one "
-            "entry a stack")
-      .one_of({"stack", "function", "library", "thread", "device", "cause", "mark", "rank"})
+            "text: one line for each line of code, function, library, thread, device, cause, mark or rank, instead of "
+            "one entry a stack")
+      .one_of({"stack", "line", "function", "library", "thread", "device", "cause", "mark", "rank"})
       .type("BY");
   list->add_off_flag("--no-source", &output->shown.source,
                      "html: without source lines, for a report that is passed on");

@@ -49,7 +49,15 @@ std::string key_of_stack(const Group& group) {
   return key;
 }
 
+// Code without line information has its function.
+std::string line_text(const Group& group) {
+  const Frame* named = naming_frame(*group.stack);
+  if (named == nullptr) return "(stack not recorded)";
+  return named->line != 0 ? frame_place(*named) : frame_function(*named);
+}
+
 std::string key_of(const Group& group, const std::string& by) {
+  if (by == "line") return line_text(group);
   if (by == "function") {
     const Frame* named = naming_frame(*group.stack);
     return named != nullptr ? frame_function(*named) : "(stack not recorded)";
@@ -62,33 +70,39 @@ std::string key_of(const Group& group, const std::string& by) {
   return group.device ? "GPU " + std::to_string(*group.device) : "(not recorded)";
 }
 
+// The parts of a row.
+struct RowSum {
+  HiddenTotal total;
+  std::uint64_t first_ns = UINT64_MAX;
+  const Group* largest = nullptr;
+
+  void add(const Group& group, std::uint64_t count, std::uint64_t bytes) {
+    ++total.groups;
+    total.allocations += count;
+    total.bytes += bytes;
+    first_ns = std::min(first_ns, group.first_ns);
+    if (largest == nullptr || group.bytes > largest->bytes) largest = &group;
+  }
+  void add(const Group& group) { add(group, group.count, group.bytes); }
+};
+using RowSums = std::map<std::string, RowSum>;
+
 // Each mark gets its share of the group; the rest goes to "(no mark)".
-void add_by_mark(const Group& group, std::map<std::string, HiddenTotal>* totals) {
+void add_by_mark(const Group& group, RowSums* totals) {
   HiddenTotal rest;
   rest.add(group);
   for (const MarkShare& share : group.marks) {
-    HiddenTotal& total = (*totals)[printable(mark_text(share))];
-    ++total.groups;
-    total.allocations += share.count;
-    total.bytes += share.bytes;
+    (*totals)[printable(mark_text(share))].add(group, share.count, share.bytes);
     rest.allocations -= std::min(share.count, rest.allocations);
     rest.bytes -= std::min(share.bytes, rest.bytes);
   }
-  if (rest.allocations == 0) return;
-  HiddenTotal& total = (*totals)[mark_text({})];
-  ++total.groups;
-  total.allocations += rest.allocations;
-  total.bytes += rest.bytes;
+  if (rest.allocations != 0) (*totals)[mark_text({})].add(group, rest.allocations, rest.bytes);
 }
 
 // A merged group is divided among its processes by their shares.
-void add_by_rank(const Report& report, const Group& group, std::map<std::string, HiddenTotal>* totals) {
-  for (const Share& share : group.shares) {
-    HiddenTotal& total = (*totals)[processes_text(report.job, {share.process})];
-    ++total.groups;
-    total.allocations += share.count;
-    total.bytes += share.bytes;
-  }
+void add_by_rank(const Report& report, const Group& group, RowSums* totals) {
+  for (const Share& share : group.shares)
+    (*totals)[processes_text(report.job, {share.process})].add(group, share.count, share.bytes);
   if (!group.shares.empty()) return;
   const ProcessInfo& process = report.process;
   (*totals)[process.rank ? ranks_text({*process.rank}) : "process " + std::to_string(process.pid)].add(group);
@@ -97,13 +111,17 @@ void add_by_rank(const Report& report, const Group& group, std::map<std::string,
 }  // namespace
 
 std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by, bool strict) {
-  std::map<std::string, HiddenTotal> totals;
+  RowSums totals;
   std::vector<GroupedRow> rows;
+  const auto add_row = [&rows](const std::string& key, const std::string& text, const RowSum& sum) {
+    rows.push_back({key, text, sum.total, sum.first_ns, sum.largest});
+  };
   for (const Group& group : report.leaks) {
     if (!counts_as_leak(group, strict)) continue;
     if (by == "stack") {
-      rows.push_back({key_of_stack(group), printable(group.api) + "  " + place_text(group), {}});
-      rows.back().total.add(group);
+      RowSum sum;
+      sum.add(group);
+      add_row(key_of_stack(group), printable(group.api) + "  " + place_text(group), sum);
     } else if (by == "mark") {
       add_by_mark(group, &totals);
     } else if (by == "rank") {
@@ -112,7 +130,7 @@ std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by
       totals[key_of(group, by)].add(group);
     }
   }
-  for (const auto& [key, total] : totals) rows.push_back({key, key, total});
+  for (const auto& [key, sum] : totals) add_row(key, key, sum);
   std::stable_sort(rows.begin(), rows.end(), [](const GroupedRow& left, const GroupedRow& right) {
     return left.total.bytes > right.total.bytes;
   });
