@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "report/doctor/nvml_question.h"
+#include "report/doctor/dump_places.h"
 #include "report/metrics/process_sample.h"
-#include "report/proc/proc_facts.h"
 #include "report/symbols/shared_symbols.h"
 
 namespace culprit::report {
@@ -31,31 +30,20 @@ class ObservedProcesses {
   Observation look();
 
  private:
-  // Where the dump of a process is.
-  struct Place {
-    std::uint32_t pid = 0;  // 0: `dump` is a file here
-    std::string dump;       // as a path inside the root of the process
-  };
   // The highest counts of a process so far. A count may be read while a thread adds its part: it must not go down.
   struct Counts {
     std::uint64_t start_ns = 0;
     std::uint64_t counts[4] = {};
   };
 
-  static std::string key_of(const Place& place);
-  Place place_of(const std::string& target) const;
-  std::vector<Place> places(const GpuUsers& users, std::uint64_t* left_out) const;
-  GpuUsers ask();
-  ProcessSample read(const Place& place, const GpuUsers& users);
-  SharedSymbols* symbols_of(const Place& place);
+  ProcessSample read(const DumpPlace& place, const GpuUsers& users);
+  SharedSymbols* symbols_of(const DumpPlace& place);
   void never_less(ProcessSample* sample);
 
-  const std::string proc_;
   const std::vector<std::string> targets_;
   const SampleLimits limits_;
-  NvmlQuestion question_;
-  bool has_nvml_ = true;                                           // false: it has failed once, and is not asked again
-  std::map<std::string, std::unique_ptr<SharedSymbols>> symbols_;  // by pid and path
+  DumpPlaces places_;
+  std::map<std::string, std::unique_ptr<SharedSymbols>> symbols_;  // by DumpPlace::key()
   std::map<std::uint32_t, Counts> counts_;                         // by pid
 };
 
