@@ -75,7 +75,7 @@ for name in libdw.so.1 libelf.so.1 libz.so.1 liblzma.so.5 libbz2.so.1.0; do
 done
 cat COPYING COPYING-LGPLV3 COPYING-GPLV2 >"$bundle/licences/elfutils"
 for package in zlib1g liblzma5 libbz2-1.0 nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libutf8proc-dev \
-  node-d3 gcc-11-base; do
+  libtinfo6 node-d3 gcc-11-base; do
   cp -L "$root/usr/share/doc/$package/copyright" "$bundle/licences/$package"
 done
 cp "$scripts/toolchain/toolchain.cmake" "$root/"

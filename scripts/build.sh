@@ -19,7 +19,8 @@ while [ "${1:-}" = --target ]; do
   shift 2
 done
 scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binutils patch \
-  catch2 libcli11-dev libspdlog-dev nlohmann-json3-dev libdw-dev libelf-dev libutf8proc-dev zlib1g-dev
+  catch2 libcli11-dev libspdlog-dev nlohmann-json3-dev libdw-dev libelf-dev libutf8proc-dev zlib1g-dev \
+  libncurses-dev
 [[ " $*" == *" -DCULPRIT_D3="* ]] || scripts/install-packages.sh node-d3
 scripts/cuda-headers.sh build/deps
 scripts/build-libunwind.sh build/deps

@@ -40,6 +40,10 @@ TEST_CASE("culprit top shows what a running process holds", "[top]") {
   const Finished mark = top({run_preloaded("marked", {"epochs"}).dump().string(), "--group-by", "mark", "--rows", "1"});
   CHECK(has(mark.out, "epoch 2\nand 2 more, 1.95 KiB: --rows\n"));
   CHECK(has(top({run_preloaded("free_null").dump().string()}).out, "(nothing is held)"));
+  // Several targets, one below the other.
+  const Finished both = top({run.dump().string(), run_preloaded("free_null").dump().string(), "--group-by", "line"});
+  CHECK(has(both.out, "10.7 KiB   1x       end_how.cpp:18\n\nculprit top · "));
+  CHECK(has(both.out, "(nothing is held)"));
 }
 
 TEST_CASE("culprit top ends with the process", "[top]") {
