@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "report/base/failure.h"
 #include "report/base/log.h"
 #include "report/base/printable.h"
 #include "report/judge/load_report.h"
@@ -74,7 +75,7 @@ void LiveReader::read(Source* source) {
     source->over = source->last.state == LiveState::kEnded || source->last.state == LiveState::kSnapshot;
   } catch (const std::exception& error) {
     log::debug("read the dump of process " + std::to_string(pid), error);
-    source->last.note = printable(error.what());
+    source->last.note = failure_text(error);
     if (source->last.report == nullptr) return;
     // The dump of a process that runs may be cut off for a moment.
     if (pid == 0 || ProcessFolder(places_.proc(), pid).has_ended()) source->last.state = LiveState::kEnded;

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/base/log.h"
-#include "report/base/printable.h"
 #include "report/proc/process_folder.h"
 #include "report/run/child_process.h"
 #include "report/screen/curses_terminal.h"
@@ -93,7 +93,7 @@ class TopScreen {
       try {
         state_.message = "saved " + save_snapshot(process);
       } catch (const std::exception& error) {
-        state_.message = "not saved: " + printable(error.what());
+        state_.message = "not saved: " + failure_text(error);
       }
       reading_.hold(false);
       return;

@@ -229,18 +229,17 @@ class TopScreenTest(unittest.TestCase):
         screen.tmux("kill-server")
         pids = [self.start("end_how", "live").pid, self.start("watched", "leak", "600000").pid]
         screen = self.screen(size=(120, 40))
-        for pid in pids:
-            screen.wait(rf" {pid}  \S+")
-        screen.keys("/")
-        screen.keys(*str(pids[0]), "Enter")
-        text = screen.wait(rf"/{pids[0]}\b")
-        self.assertIn("leak_here", text)
-        self.assertNotIn("watched.cpp", text)
+        # Other tests may have programs here, too.
+        for pid, place in zip(pids, ("leak_here", "watched.cpp:23"), strict=True):
+            screen.keys("Escape", "/")
+            screen.keys(*str(pid), "Enter")
+            screen.wait(rf"(?s)/{pid}\b.* {pid}  \S*.*{re.escape(place)}")
         # Of all processes those that run are shown.
-        screen.keys("Escape")
         os.kill(pids[1], signal.SIGKILL)
-        screen.wait(rf" {pids[1]} ", gone=True)
-        screen.wait("leak_here")
+        screen.wait("no row has")
+        screen.keys("Escape", "/")
+        screen.keys(*str(pids[0]), "Enter")
+        self.assertNotIn("watched.cpp", screen.wait("leak_here"))
 
     def test_attach(self):
         running = self.start("attach_target", preload=False)
@@ -259,6 +258,31 @@ class TopScreenTest(unittest.TestCase):
         screen.wait(f"\\[{pid}\\] · recording")
         screen.keys("q")
         screen.wait("ended 0")
+        self.assertTrue(screen.same_terminal())
+
+    def test_the_figures_of_nvml(self):
+        pid = str(self.start("end_how", "live").pid)
+        other = str(self.start("attach_target", preload=False).pid)
+        done = subprocess.run([CULPRIT, "top", pid, "--format", "json"], env=TERMINAL, capture_output=True, text=True,
+                              check=True, timeout=LONGEST_SECONDS)
+        uuid = json.loads(done.stdout)["devices"][0]["uuid"]
+        (self.folder / "nvml").write_text(f"gpu name=H100 total=85899345920 free=80000000000 uuid={uuid}\n"
+                                          f"process compute {pid} 600000000\nprocess compute {other} 3221225472\n",
+                                          encoding="ascii")
+        nvml = {"CULPRIT_NVML": str(BUILD / "lib/libfake_nvml.so"), "CULPRIT_FAKE_NVML": str(self.folder / "nvml")}
+        screen = self.screen(pid, size=(120, 30), **nvml)
+        self.assertRegex(screen.wait("in use"), r"\[#:+o+ +\] 5\.49 GiB of 80\.0 GiB in use")
+        screen.keys("p")
+        screen.wait(rf" {pid} +10\.7 KiB +572 MiB +recording")
+        screen.wait(rf" {other} +- +3\.00 GiB +not recorded: a attaches")
+        screen.keys("End", "a")
+        screen.wait(rf"attach to process {other}\?")
+
+    def test_an_exception_leaves_the_terminal_as_it_was(self):
+        pid = str(self.start("end_how", "live").pid)
+        # No thread can start: its stack would be larger than all memory.
+        screen = self.screen(pid, shell="(ulimit -s 4000000; ulimit -v 2000000; exec {})")
+        self.assertIn("culprit: ", screen.wait("ended 3"))
         self.assertTrue(screen.same_terminal())
 
     def test_colours(self):
