@@ -99,6 +99,10 @@ void StackCollection::mark_tables(const Parts& parts) {
     mark(record.stack);
     for (const format::BreakdownShare& share : record.shares) mark(share.stack);
   });
+  dump.for_each_record<format::MarkSumsRecord>(ChunkType::kMarkSums, [&](const format::MarkSumsRecord& record) {
+    if (read_live(record.state) == 0) return;
+    for (const format::MarkSumShare& share : record.shares) mark(share.stack);
+  });
   dump.for_each_record<format::AuditRecord>(ChunkType::kAudits,
                                             [&](const format::AuditRecord& record) { mark(record.stack); });
   mark(dump.header()->exit_stack);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interpose/control/breakdowns.h"
+#include "interpose/control/mark_sums.h"
 #include "interpose/control/mark_table.h"
 #include "interpose/metering/metering_state.h"
 
@@ -16,10 +17,12 @@ struct SwitchPart {
 
 struct ControlState : MeteringState {
   MarkTable marks;
+  MarkSums mark_sums;
   Breakdowns breakdowns;
   SwitchPart switching;
 };
 inline MarkTable& marks_of(Process& process) { return static_cast<ControlState&>(process).marks; }
+inline MarkSums& mark_sums_of(Process& process) { return static_cast<ControlState&>(process).mark_sums; }
 inline Breakdowns& breakdowns_of(Process& process) { return static_cast<ControlState&>(process).breakdowns; }
 inline SwitchPart& switching_of(Process& process) { return static_cast<ControlState&>(process).switching; }
 

@@ -22,6 +22,7 @@ namespace {
 // The first few marks and moments from before the first CUDA call.
 struct EarlyMark {
   std::atomic<MarkKind> kind;  // stored last; 0 = empty
+  bool with_sums;
   char name[OpenMarks::kNameBytes];
 };
 constexpr std::uint32_t kMostEarly = 64;
@@ -36,23 +37,24 @@ std::uint32_t thread_index(const Process& process) {
   return thread_state.generation == process.generation ? thread_state.index : format::kNoIndex;
 }
 
-// Stores a name in the dump, or before there is a dump, in the list for begin_marks().
-Ref note_name(const char* name, std::uint32_t length, MarkKind kind) {
+// Stores a name in the dump, or before there is a dump, in the list for begin_marks(): then the result is empty.
+NotedMark note_name(const char* name, std::uint32_t length, MarkKind kind, bool with_sums = false) {
   if (Process* process = process_if_recording()) {
-    const Ref ref =
+    const NotedMark noted =
         marks_of(*process).note(name, length, kind, thread_index(*process), now_ns(*process), true, process->dump);
     // A mark matters only if something is allocated in it.
-    if (ref == 0 && kind == MarkKind::kMoment) add_counter(process->dump.header()->dropped_marks, 1);
-    return ref;
+    if (noted.record == 0 && kind == MarkKind::kMoment) add_counter(process->dump.header()->dropped_marks, 1);
+    return noted;
   }
-  if (early_count.load(std::memory_order_relaxed) >= kMostEarly) return 0;
+  if (early_count.load(std::memory_order_relaxed) >= kMostEarly) return {};
   std::uint32_t place = early_count.fetch_add(1, std::memory_order_relaxed);
-  if (place >= kMostEarly) return 0;
+  if (place >= kMostEarly) return {};
   EarlyMark& mark = early[place];
   std::memcpy(mark.name, name, length);
   mark.name[length] = '\0';
+  mark.with_sums = with_sums;
   mark.kind.store(kind, std::memory_order_release);
-  return 0;
+  return {};
 }
 
 OpenMarks* own_marks() {
@@ -105,8 +107,10 @@ Ref innermost(Process& process, OpenMarks::Stack& stack, MarkKind kind) {
   std::uint32_t known = stack.depth < OpenMarks::kLevels ? stack.depth : OpenMarks::kLevels;
   OpenMarks::Level& level = stack.levels[known - 1];
   if (level.record == 0) {
-    level.record = marks_of(process).note(level.name, level.length, kind, thread_index(process), now_ns(process),
-                                          kind == MarkKind::kRange, process.dump);
+    level.record = marks_of(process)
+                       .note(level.name, level.length, kind, thread_index(process), now_ns(process),
+                             kind == MarkKind::kRange, process.dump)
+                       .record;
     if (level.record == 0) add_counter(process.dump.header()->dropped_marks, 1);
   }
   return level.record;
@@ -121,7 +125,7 @@ int open_mark(const char* name) {
     std::uint32_t length = bounded_length(name);
     Process* process = process_if_recording();
     if (process != nullptr && marks->generation != process->generation) resolve_label(*process);
-    return push(marks->marks, name, length, nullptr, note_name(name, length, MarkKind::kMark));
+    return push(marks->marks, name, length, nullptr, note_name(name, length, MarkKind::kMark).record);
   });
 }
 
@@ -139,15 +143,24 @@ int close_range(const void* domain) {
   return thread_state.marks.open == nullptr ? -1 : pop(thread_state.marks.open->ranges, domain);
 }
 
-void note_moment(const char* name) {
-  if (name != nullptr) on_own_stack([&] { note_name(name, bounded_length(name), MarkKind::kMoment); });
+bool note_moment(const char* name, bool with_sums) {
+  return on_own_stack([&] {
+    const NotedMark noted = note_name(name, bounded_length(name), MarkKind::kMoment, with_sums);
+    Process* process = with_sums ? process_if_recording() : nullptr;
+    if (process == nullptr || (noted.record != 0 && mark_sums_of(*process).take(*process, noted))) return true;
+    add_counter(process->dump.header()->dropped_mark_sums, 1);
+    return false;
+  });
 }
 
 void begin_marks(Process& process) {
   for (const EarlyMark& mark : early) {
     MarkKind kind = mark.kind.load(std::memory_order_acquire);
-    if (kind != MarkKind::kNone)
-      marks_of(process).note(mark.name, bounded_length(mark.name), kind, format::kNoIndex, 0, true, process.dump);
+    if (kind == MarkKind::kNone) continue;
+    const NotedMark noted =
+        marks_of(process).note(mark.name, bounded_length(mark.name), kind, format::kNoIndex, 0, true, process.dump);
+    if (mark.with_sums && (noted.record == 0 || !mark_sums_of(process).keep_nothing(process, noted)))
+      add_counter(process.dump.header()->dropped_mark_sums, 1);
   }
 }
 

@@ -42,8 +42,9 @@ int close_mark();
 int open_range(const char* name, std::uint32_t length, const void* domain);
 int close_range(const void* domain);
 
-// Records a moment, for `culprit report --since-mark`.
-void note_moment(const char* name);
+// Records a moment, for `culprit report --since-mark`. `with_sums`: and the live memory of that moment by stack, for
+// `culprit diff --from`. Within a VisitInTracker then. Returns false when the sums could not be kept; that is counted.
+bool note_moment(const char* name, bool with_sums);
 
 // Called when the dump has just begun: writes the marks from before the first CUDA call.
 void begin_marks(Process& process);

@@ -325,6 +325,7 @@ ChunkHeader* DumpWriter::add_chunk_locked(ChunkType type, std::uint64_t bytes, s
   chunk_header->used = used;
   chunk_header->record_bytes = record_bytes;
   chunk_header->first_index = first_index;
+  chunk_header->flags = format::chunk_flags(type);
   __atomic_store_n(&chunk_header->magic, format::kChunkMagic, __ATOMIC_RELEASE);
   __atomic_store_n(&header()->file_bytes, size_, __ATOMIC_RELEASE);
   return chunk_header;

@@ -69,7 +69,25 @@ CULPRIT_EXPORT void culprit_api_mark_pop() {
 
 CULPRIT_EXPORT void culprit_api_mark(const char* name) {
   KeepErrno keep;
-  if (name != nullptr && name[0] != '\0') note_moment(name);
+  if (name != nullptr && name[0] != '\0') note_moment(name, false);
+}
+
+CULPRIT_EXPORT int culprit_api_mark_with_bytes(const char* name) {
+  KeepErrno keep;
+  if (name == nullptr || name[0] == '\0') return EINVAL;
+  // A signal handler that interrupted the tracker names the moment only.
+  if (process_if_recording() != nullptr && is_in_hook() && thread_state.in_tracker) {
+    note_moment(name, false);
+    add_counter(process_if_recording()->dump.header()->dropped_mark_sums, 1);
+    return EAGAIN;
+  }
+  if (process_if_recording() == nullptr && recording_failed()) return ENODATA;
+  int error = ENOMEM;
+  on_own_stack([&] {
+    const VisitInTracker visit;
+    if (note_moment(name, true)) error = 0;
+  });
+  return error;
 }
 
 CULPRIT_EXPORT std::uint64_t culprit_api_now() {

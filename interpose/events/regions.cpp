@@ -22,8 +22,10 @@ bool is_off() { return process_if_recording() == nullptr; }
 std::uint64_t announced(Ref name, Ref heap) { return std::uint64_t{heap} << 32 | name; }
 
 Ref record_of_name(Process& process, const RegionName& name) {
-  const Ref ref = marks_of(process).note(name.text, name.length, format::MarkKind::kRegionName, thread_state.index,
-                                         now_ns(process), true, process.dump);
+  const Ref ref = marks_of(process)
+                      .note(name.text, name.length, format::MarkKind::kRegionName, thread_state.index, now_ns(process),
+                            true, process.dump)
+                      .record;
   if (ref == 0) add_counter(process.dump.header()->dropped_marks, 1);
   return ref;
 }

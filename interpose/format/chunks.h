@@ -9,6 +9,7 @@
 #include "interpose/format/dump_balance.h"
 #include "interpose/format/dump_causes.h"
 #include "interpose/format/dump_file.h"
+#include "interpose/format/dump_marks.h"
 #include "interpose/format/dump_records.h"
 #include "interpose/format/dump_sharing.h"
 
@@ -36,6 +37,11 @@ constexpr std::uint32_t kChunkTypes = sizeof(kChunkRows) / sizeof(kChunkRows[0])
 constexpr const ChunkRow* chunk_row(ChunkType type) {
   const std::uint32_t number = static_cast<std::uint32_t>(type);
   return number == 0 || number > kChunkTypes ? nullptr : &kChunkRows[number - 1];
+}
+
+// The ChunkFlags of a type that this version knows.
+constexpr std::uint32_t chunk_flags(ChunkType type) {
+  return type == ChunkType::kMarkTimes || type == ChunkType::kMarkSums ? std::uint32_t{kChunkMayBeSkipped} : 0;
 }
 
 namespace chunks {

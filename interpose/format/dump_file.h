@@ -104,7 +104,7 @@ enum AttachFlags : std::uint32_t {
   kAttachUnfinished = 2,  // live: the attach has not come to AttachStep::kEnd: nothing is recorded
 };
 
-constexpr std::uint64_t kUsedHeaderBytes = 600;  // the offset of Header::reserved1
+constexpr std::uint64_t kUsedHeaderBytes = 608;  // the offset of Header::reserved1
 
 struct Header {
   char magic[8];
@@ -191,6 +191,7 @@ struct Header {
   std::uint64_t audit_end_ns;             // live: with AuditState::kEnded
   std::uint64_t attach_unsearched_bytes;  // of memory that may hold addresses of the driver
   char run_id[40];                        // of the `culprit run` that started the process: CULPRIT_RUN_ID; empty: none
+  std::uint64_t dropped_mark_sums;        // live: marks whose sums could not be kept (dump_marks.h)
   std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
@@ -207,6 +208,11 @@ enum class ChunkType : std::uint32_t {
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 
+enum ChunkFlags : std::uint32_t {
+  kChunkMayBeSkipped = 1,  // a reader that does not know the type may leave the chunk out: the verdict and all other
+                           // parts of the report stay true without it.
+};
+
 struct ChunkHeader {
   std::uint32_t magic;  // live: stored last, with release order
   ChunkType type;
@@ -214,7 +220,8 @@ struct ChunkHeader {
   std::uint64_t used;          // live: bytes of payload used. For record arrays: records ever handed out * record_bytes
   std::uint32_t record_bytes;  // 0 for packed chunks
   std::uint32_t first_index;   // index of the first record (modules, threads, contexts, devices, apis), else 0
-  std::uint8_t reserved[32];
+  std::uint32_t flags;         // ChunkFlags
+  std::uint8_t reserved[28];
 };
 static_assert(sizeof(ChunkHeader) == 64);
 

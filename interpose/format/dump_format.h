@@ -28,5 +28,6 @@
 #include "interpose/format/dump_balance.h"  // what the driver took by itself
 #include "interpose/format/dump_causes.h"   // why something was not freed
 #include "interpose/format/dump_file.h"     // the header and the chunks
+#include "interpose/format/dump_marks.h"    // moments that the program named
 #include "interpose/format/dump_records.h"  // allocations, stacks, modules, threads, contexts, devices
 #include "interpose/format/dump_sharing.h"  // memory that processes hand to one another

@@ -1,7 +1,8 @@
 /* culprit.h: the interface of a program to culprit, while the program runs under culprit. C and C++, header-only.
  *
  * Nothing has to be linked: the header looks the functions up in the process (dlsym), once. Where libculprit.so is not
- * loaded each function does nothing and costs one comparison. Each function may be called from any thread at any time,
+ * loaded each function does nothing and costs one comparison; so does a function that is newer than the loaded library,
+ * while the others work. Each function may be called from any thread at any time,
  * also before the first CUDA call. None starts a dump, throws, or changes errno. With a glibc older than 2.34 link with
  * -ldl.
  *
@@ -9,6 +10,8 @@
  *     ...                                  culprit report --group-by mark
  *     culprit_mark_pop();
  *     culprit_mark("warm-up done");      a moment: culprit report --since-mark "warm-up done"
+ *     culprit_mark_with_bytes("sleep");  and what is live at that moment, by stack:
+ *                                          culprit diff A.dump --from "sleep" --to "wake"
  *
  *     culprit_region_add(p, 4096, "weights");   a part of one big allocation, as an allocation of its own:
  *     culprit_region_end(p);                      a leak inside the big one when it is never ended
@@ -23,7 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Grows when functions are added; existing functions do not change. culprit_version() is that of the loaded library. */
+/* Grows when functions are added; existing functions do not change. culprit_version() is that of the loaded library.
+ * 3: culprit_region_*(), culprit_mark_with_bytes(). */
 #define CULPRIT_API_VERSION 3
 
 /* A mark whose name begins with this prefix is a test: the junit report has a case for each. */
@@ -40,7 +44,7 @@ extern "C" {
 
 struct culprit_functions {
   int looked_up;
-  int version; /* 0: libculprit.so is not loaded, or older than this header */
+  int version; /* 0: libculprit.so is not loaded, or older than 0.2.0. Newer functions than its are null */
   void (*start)(void);
   void (*stop)(void);
   int (*snapshot)(const char* path);
@@ -53,6 +57,7 @@ struct culprit_functions {
   void (*region_add)(const void* address, size_t bytes, const char* name);
   void (*region_resize)(const void* address, size_t bytes);
   void (*region_end)(const void* address);
+  int (*mark_with_bytes)(const char* name);
 };
 
 /* Not for direct use. Threads that make the first call at the same time find the same functions. */
@@ -63,7 +68,7 @@ static inline const struct culprit_functions* culprit_find(void) {
   saved_errno = errno;
   {
     int (*version)(void) = CULPRIT_CAST(int (*)(void), dlsym(RTLD_DEFAULT, "culprit_api_version"));
-    if (version != CULPRIT_NULL && version() >= CULPRIT_API_VERSION) {
+    if (version != CULPRIT_NULL && version() >= 2) {
       found.start = CULPRIT_CAST(void (*)(void), dlsym(RTLD_DEFAULT, "culprit_api_start"));
       found.stop = CULPRIT_CAST(void (*)(void), dlsym(RTLD_DEFAULT, "culprit_api_stop"));
       found.snapshot = CULPRIT_CAST(int (*)(const char*), dlsym(RTLD_DEFAULT, "culprit_api_snapshot"));
@@ -78,6 +83,7 @@ static inline const struct culprit_functions* culprit_find(void) {
       found.region_resize =
           CULPRIT_CAST(void (*)(const void*, size_t), dlsym(RTLD_DEFAULT, "culprit_api_region_resize"));
       found.region_end = CULPRIT_CAST(void (*)(const void*), dlsym(RTLD_DEFAULT, "culprit_api_region_end"));
+      found.mark_with_bytes = CULPRIT_CAST(int (*)(const char*), dlsym(RTLD_DEFAULT, "culprit_api_mark_with_bytes"));
       found.version = version();
     }
   }
@@ -118,6 +124,22 @@ static inline void culprit_mark(const char* name) {
   if (culprit_version() != 0) culprit_find()->mark(name);
 }
 
+/* Names the present moment, and keeps what is live at it: bytes and allocations by stack and kind, for culprit diff.
+ * A dump keeps these sums of the newest 16 such moments. One moment may have 12,288 stacks; the others are one sum.
+ * Other threads go on: what they allocate after the moment is left out, and what they free during the call may be
+ * missing, as if it had been freed just before. Before the first CUDA call the sums are 0. The call visits each live
+ * allocation, without a lock that allocations need, on a stack of culprit's and without malloc: for a few moments of a
+ * program, not for inner loops. Returns 0 or an errno: EINVAL: no name; EAGAIN: called by a signal handler that
+ * interrupted culprit; ENOMEM: no memory, or no room in the dump; ENODATA: no dump could be made; ENOSYS: culprit is
+ * not loaded, or has no such function. With EAGAIN and ENOMEM the moment is named as by culprit_mark(), and with
+ * ENOSYS it is when that is there. Thread-safe; may be called in a signal handler. */
+static inline int culprit_mark_with_bytes(const char* name) {
+  if (culprit_version() != 0 && culprit_find()->mark_with_bytes != CULPRIT_NULL)
+    return culprit_find()->mark_with_bytes(name);
+  culprit_mark(name);
+  return ENOSYS;
+}
+
 /* Nanoseconds since recording began; 0: recording has not begun. */
 static inline uint64_t culprit_now(void) { return culprit_version() != 0 ? culprit_find()->now() : 0; }
 
@@ -139,13 +161,15 @@ static inline uint64_t culprit_live_bytes_since(uint64_t since, uint64_t* count)
  * with the allocation that it lies in. A second announcement of an address replaces the first. An address that was not
  * announced is ignored. Before the first CUDA call nothing is recorded. */
 static inline void culprit_region_add(const void* address, size_t bytes, const char* name) {
-  if (culprit_version() != 0) culprit_find()->region_add(address, bytes, name);
+  if (culprit_version() != 0 && culprit_find()->region_add != CULPRIT_NULL)
+    culprit_find()->region_add(address, bytes, name);
 }
 static inline void culprit_region_resize(const void* address, size_t bytes) {
-  if (culprit_version() != 0) culprit_find()->region_resize(address, bytes);
+  if (culprit_version() != 0 && culprit_find()->region_resize != CULPRIT_NULL)
+    culprit_find()->region_resize(address, bytes);
 }
 static inline void culprit_region_end(const void* address) {
-  if (culprit_version() != 0) culprit_find()->region_end(address);
+  if (culprit_version() != 0 && culprit_find()->region_end != CULPRIT_NULL) culprit_find()->region_end(address);
 }
 
 /* How many events could not be recorded so far (a full disk, ...); UINT64_MAX: no dump could be made. When the number

@@ -154,6 +154,10 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
 
   const std::uint64_t payload = offset + sizeof(ChunkHeader);
   const ChunkRow* row = chunk_row(chunk.type);
+  if (row == nullptr && (chunk.flags & kChunkMayBeSkipped) != 0) {
+    left_out_bytes_ += chunk.bytes;
+    return chunk.bytes;
+  }
   if (row == nullptr) {
     damaged(offset, "unknown chunk type " + std::to_string(static_cast<std::uint32_t>(chunk.type)));
   }

@@ -26,6 +26,7 @@
 #include "interpose/format/chunks.h"
 #include "interpose/format/dump_causes.h"
 #include "interpose/format/dump_file.h"
+#include "interpose/format/dump_marks.h"
 #include "interpose/format/dump_records.h"
 #include "interpose/format/dump_sharing.h"
 #include "report/dump/dump_error.h"
@@ -124,6 +125,8 @@ class Dump {
 
   std::vector<format::AuditRecord> audits() const { return all<format::AuditRecord>(chunks_.audits); }
   std::vector<format::MarkRecord> marks() const { return all<format::MarkRecord>(chunks_.marks); }
+  std::vector<format::MarkTimeRecord> mark_times() const { return all<format::MarkTimeRecord>(chunks_.mark_times); }
+  std::vector<format::MarkSumsRecord> mark_sums() const { return all<format::MarkSumsRecord>(chunks_.mark_sums); }
   std::vector<format::SpanRecord> spans() const { return all<format::SpanRecord>(chunks_.spans); }
   // At most one for each device; `used` is within bounds and bucket_ns not 0.
   std::vector<format::TimeLineRecord> time_lines() const;
@@ -141,6 +144,9 @@ class Dump {
   CallCounts call_counts() const;
 
   std::uint64_t size() const { return size_; }
+
+  // Bytes of chunks that only a newer culprit reads, and without which the report stays true.
+  std::uint64_t left_out_bytes() const { return left_out_bytes_; }
 
   // The most frames that all different stacks of the dump can have together, as long as they do not overlap.
   std::uint64_t most_frames() const { return size_ / sizeof(std::uint64_t); }
@@ -271,6 +277,7 @@ class Dump {
   ino_t file_inode_ = 0;
   uid_t file_owner_ = static_cast<uid_t>(-1);
   format::Header header_ = {};
+  std::uint64_t left_out_bytes_ = 0;
   struct Chunks {
 #define CHUNK(number, enumerator, record, member, ...) std::vector<Array> member;
 #define CHUNK_PACKED(number, enumerator, record, member, ...) std::vector<Range> member;

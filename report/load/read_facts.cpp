@@ -173,6 +173,9 @@ Report read_facts(const Dump& dump, const MachineFacts& machine) {
   report.partly_recorded = switched && header.attached == Attached::kNo ? 1 : 0;
   report.snapshot_ns = header.snapshot_ns;
   report.marks = read_marks(dump);
+  if (dump.left_out_bytes() != 0)
+    report.notes.push_back("a newer libculprit.so wrote " + format_bytes(dump.left_out_bytes()) +
+                           " of this dump in a way that this culprit does not read: the verdict stands without them");
   return report;
 }
 

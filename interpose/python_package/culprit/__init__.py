@@ -5,6 +5,7 @@
     with culprit.mark("epoch 3"):        # allocations get the innermost open mark: culprit report --group-by mark
         train()
     culprit.mark("warm-up done")         # a moment: culprit report --since-mark "warm-up done"
+    culprit.mark("asleep", snapshot=True)  # and what is live then: culprit diff DUMP --from "awake" --to "asleep"
 
     with culprit.check():                # a block that leaves memory behind raises culprit.LeakError with the report
         step()

@@ -68,14 +68,24 @@ def _write_view(dump: str | bytes | os.PathLike[str] | os.PathLike[bytes], refer
 class mark:
     """culprit.mark("name") names this moment; `with culprit.mark("name"):` opens a mark for the block, in this thread.
 
-    Names are cut to 111 bytes. Marks must be closed in the opposite order of their opening."""
+    Names are cut to 111 bytes. Marks must be closed in the opposite order of their opening.
 
-    def __init__(self, name: object) -> None:
+    With snapshot=True the dump keeps what is live at this moment, bytes and allocations by stack, for `culprit diff
+    DUMP --from NAME --to NAME`. A dump keeps this for the newest 16 moments. Raises OSError when it could not be kept.
+    A libculprit.so that is older than this package names the moment only."""
+
+    def __init__(self, name: object, snapshot: bool = False) -> None:
         self._name = str(name).encode("utf-8", "replace")
         self._opened: ctypes.CDLL | None = None
         library = _library.library()
-        if library is not None:
+        if library is None:
+            return
+        if not snapshot or not hasattr(library, "culprit_api_mark_with_bytes"):
             library.culprit_api_mark(self._name)
+            return
+        error = library.culprit_api_mark_with_bytes(self._name)
+        if error != 0:
+            raise OSError(error, "the live memory at a mark was not kept: " + os.strerror(error))
 
     def __enter__(self) -> mark:
         self._opened = _library.library()

@@ -39,6 +39,9 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         only = library.culprit_api_snapshot_only
         only.argtypes = [text]
         setattr(library, "culprit_api_snapshot", only)  # noqa: B010
+    if hasattr(library, "culprit_api_mark_with_bytes"):  # since version 3
+        library.culprit_api_mark_with_bytes.restype = ctypes.c_int
+        library.culprit_api_mark_with_bytes.argtypes = [text]
     if hasattr(library, "culprit_api_recording_is_off"):
         library.culprit_api_recording_is_off.restype = ctypes.c_int
         library.culprit_api_recording_is_off.argtypes = []

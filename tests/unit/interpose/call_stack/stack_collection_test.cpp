@@ -158,6 +158,9 @@ TEST_CASE_METHOD(Fixture, "stacks that the dump names are not freed") {
   breakdown->stack = add();
   breakdown->shares[0].stack = add();
   breakdown->shares[format::kBreakdownShares - 1].stack = add();
+  auto* sums = record_of(static_cast<format::MarkSumsRecord*>(nullptr), ChunkType::kMarkSums);
+  sums->state = 1;
+  sums->shares[format::kMarkSumShares - 1].stack = add();
   record_of(static_cast<format::ThreadCounters*>(nullptr), ChunkType::kCounters)
       ->stacks[format::kStackCounters - 1]
       .stack = add();
