@@ -40,7 +40,7 @@ int run_report(const ReportCommand& command) try {
   LoadedReports loaded = load_many(named.paths, options, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   if (loaded.unreadable && reports.empty()) return kExitUnreadable;
-  if (!has_since_mark(reports, command.output)) return kExitUnreadable;
+  if (!has_marks(reports, command.output)) return kExitUnreadable;
   if (!has_devices(reports, command.selection)) return kExitUnreadable;
   OutputOptions output = command.output;
   if (!has_id(reports, command.selection, &output)) return kExitUnreadable;

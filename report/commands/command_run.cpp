@@ -216,7 +216,7 @@ int report_run(const std::vector<std::string>& paths, const std::vector<Report>&
   std::vector<Report>& reports = loaded.reports;
   reports.insert(reports.begin(), failed.begin(), failed.end());
   if (!kept) forget_dumps(&reports);
-  if (!has_since_mark(reports, command.output)) return kExitUnreadable;
+  if (!has_marks(reports, command.output)) return kExitUnreadable;
   if (!has_devices(reports, command.selection)) return kExitUnreadable;
   add_missing_ranks(!is_a_rank(), &reports);
   require_complete(command.output, &reports);

@@ -27,7 +27,7 @@ const std::vector<OptionGroup>& groups() {
       {"Processes", {"--merge", "--no-merge", "--jobs"}},
       {"Choice of leaks",
        {"--resources", "--strict", "--no-default-suppressions", "--suppressions", "--suggest-suppressions",
-        "--min-bytes", "--causes", "--kinds", "--devices", "--id", "--since-mark"}},
+        "--min-bytes", "--causes", "--kinds", "--devices", "--id", "--since-mark", "--before-mark", "--from", "--to"}},
       {"Verdict",
        {"--fail-on", "--require-complete", "--error-exitcode", "--baseline", "--write-baseline", "--allow-growth"}},
   };

@@ -73,6 +73,27 @@ bool all_dumps_are_there(const std::vector<Report>& reports) {
          std::all_of(reports.begin(), reports.end(), [&](const Report& report) { return all_are(report.job); });
 }
 
+// Whether a process has the mark of an option.
+bool has_mark(const std::vector<Report>& reports, const char* option, const std::string& asked,
+              MarkBound Report::*bound) {
+  constexpr std::size_t kNamed = 10;
+  if (asked.empty()) return true;
+  std::vector<std::string> known;
+  for (const Report& report : reports) {
+    if ((report.*bound).time_ns) return true;
+    for (const MarkInfo& mark : report.marks) {
+      std::string text = kept_times_text(mark);
+      if (std::find(known.begin(), known.end(), text) == known.end()) known.push_back(std::move(text));
+    }
+  }
+  std::string problem = std::string(option) + " " + asked + ": no process has this mark";
+  for (std::size_t i = 0; i < known.size() && i < kNamed; ++i) problem += (i == 0 ? "; there are: " : ", ") + known[i];
+  if (known.empty()) problem += "; no mark was set (culprit.h, NVTX and the Python package set marks)";
+  if (known.size() > kNamed) problem += ", and " + std::to_string(known.size() - kNamed) + " more";
+  log::error(problem);
+  return false;
+}
+
 }  // namespace
 
 void add_symbol_options(OptionList* list, OutputOptions* options) {
@@ -176,22 +197,18 @@ RenderOptions render_options(const OutputOptions& options, const Terminal& termi
   return result;
 }
 
-bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options) {
-  if (options.load.since_mark.empty() || reports.empty()) return true;
-  std::vector<std::string> known;
-  for (const Report& report : reports) {
-    if (report.since_mark_ns) return true;
-    for (const MarkInfo& mark : report.marks) {
-      if (std::find(known.begin(), known.end(), mark.name) == known.end()) known.push_back(mark.name);
-    }
-  }
-  constexpr std::size_t kNamed = 10;
-  std::string problem = "--since-mark " + options.load.since_mark + ": no process has this mark";
-  for (std::size_t i = 0; i < known.size() && i < kNamed; ++i)
-    problem += (i == 0 ? "; there are: " : ", ") + printable(known[i]);
-  if (known.empty()) problem += "; no mark was set (culprit.h, NVTX and the Python package set marks)";
-  if (known.size() > kNamed) problem += ", and " + std::to_string(known.size() - kNamed) + " more";
-  log::error(problem);
+bool has_marks(const std::vector<Report>& reports, const OutputOptions& options) {
+  if (reports.empty()) return true;
+  if (!has_mark(reports, "--since-mark", options.load.since_mark, &Report::since_mark)) return false;
+  if (!has_mark(reports, "--before-mark", options.load.before_mark, &Report::before_mark)) return false;
+  if (options.load.since_mark.empty() || options.load.before_mark.empty()) return true;
+  const auto in_order = [](const Report& report) {
+    return !report.since_mark.time_ns || !report.before_mark.time_ns ||
+           *report.since_mark.time_ns <= *report.before_mark.time_ns;
+  };
+  if (std::any_of(reports.begin(), reports.end(), in_order)) return true;
+  log::error("--since-mark " + bound_text(reports.front().since_mark) + ": comes after --before-mark " +
+             bound_text(reports.front().before_mark) + "; no allocation is between them");
   return false;
 }
 

@@ -49,8 +49,10 @@ void add_job_options(OptionList* list, OutputOptions* options);
 // The options for writing reports: options.shown, completed from the others and from where the report goes.
 RenderOptions render_options(const OutputOptions& options, const Terminal& terminal);
 
-// False, with a message on stderr that lists the existing marks, when no process has the mark of --since-mark.
-bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options);
+// False, with a message on stderr that lists the existing marks, when no process has the mark of --since-mark or that
+// of
+// --before-mark, or none has them in this order.
+bool has_marks(const std::vector<Report>& reports, const OutputOptions& options);
 
 enum class DefaultStream { kStdout, kStderr };
 

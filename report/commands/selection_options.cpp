@@ -138,8 +138,12 @@ void add_selection_options(OptionList* list, SelectionOptions* options, OutputOp
       .comma_separated()
       .checked_by(check_device)
       .type("N,...");
-  list->add("--since-mark", &output->load.since_mark,
-            "Only allocations after the program first named NAME (culprit.h, NVTX, Python)")
+  list->add(
+          "--since-mark", &output->load.since_mark,
+          "Only allocations after the program last set the mark NAME (culprit.h, NVTX, Python); NAME#N: after the Nth "
+          "time")
+      .type("NAME");
+  list->add("--before-mark", &output->load.before_mark, "Only allocations before that; together: those in between")
       .type("NAME");
   list->add("--baseline", &options->baseline,
             "Say which leaks are new or have grown since FILE was written; for --fail-on new")

@@ -96,14 +96,14 @@ struct Part {
 };
 
 // Every worker walks all records, because reading them in file order is cheap; only adding them up is divided.
-Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<Held>& held, std::uint64_t since_ns,
+Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<Held>& held, const TimeRange& range,
                 bool each, unsigned part, unsigned parts) {
   Part result;
   std::unordered_map<Key, std::size_t, KeyHash> index;
   EndedThreads threads(dump);
   auto next_held = held.begin();
   dump.for_each_allocation([&](AllocationRecord record, Ref ref) {
-    if (record.time_ns < since_ns) return;
+    if (!range.has(record.time_ns)) return;
     if (parts > 1 && (record.stack * 0x9e3779b1U >> 16) % parts != part) return;
     const OuterAllocation* outer = record.kind == Kind::kRegion ? regions.outer_of(ref) : nullptr;
     if (record.kind == Kind::kRegion && outer == nullptr) return;
@@ -183,16 +183,16 @@ std::vector<Held> read_held(const Dump& dump) {
   return held;
 }
 
-std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held, std::uint64_t since_ns,
+std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held, const TimeRange& range,
                                                bool each) {
   const RegionMap regions(dump);
   const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
-  if (count == 1) return group_part(dump, regions, held, since_ns, each, 0, 1).groups;
+  if (count == 1) return group_part(dump, regions, held, range, each, 0, 1).groups;
   std::vector<Part> parts(count);
   std::atomic<unsigned> next{0};
   run_on_threads(count, [&] {
     const unsigned part = next++;
-    parts[part] = group_part(dump, regions, held, since_ns, each, part, count);
+    parts[part] = group_part(dump, regions, held, range, each, part, count);
   });
   // Restores the order of first appearance.
   struct Place {

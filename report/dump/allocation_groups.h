@@ -10,6 +10,7 @@
 #include "report/dump/dump_reader.h"
 #include "report/dump/region_map.h"
 #include "report/dump/single_allocation.h"
+#include "report/dump/time_range.h"
 
 namespace culprit::report {
 
@@ -74,10 +75,10 @@ struct AllocationGroup {
 };
 
 // One group for each stack, kind, device, API, evidence, launch and holding variable, in order of first appearance.
-// Allocations made before `since_ns` are left out, and announced regions in no live allocation. A region has the device
-// of the allocation that it lies in. `each`: with the single allocations, 16 bytes for each of them.
+// Allocations that were not made in `range` are left out, and announced regions in no live allocation. A region has the
+// device of the allocation that it lies in. `each`: with the single allocations, 16 bytes for each of them.
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
-                                               std::uint64_t since_ns = 0, bool each = false);
+                                               const TimeRange& range = {}, bool each = false);
 
 // The results of the search for holders at exit, sorted by allocation, without the variables.
 std::vector<Held> read_held(const Dump& dump);

@@ -10,11 +10,13 @@ namespace {
 
 constexpr std::int32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 
+// Drops the records whose last event was before the range, or whose first one was after it.
 template <typename Record, typename Time>
-void drop_before(std::uint64_t since_ns, std::vector<Record>* records, Time time) {
-  records->erase(
-      std::remove_if(records->begin(), records->end(), [&](const Record& record) { return record.*time < since_ns; }),
-      records->end());
+void drop_outside(const TimeRange& range, std::vector<Record>* records, Time first, Time last) {
+  const auto is_outside = [&](const Record& record) {
+    return record.*last < range.since_ns || (!range.has(record.*first) && record.*first >= range.since_ns);
+  };
+  records->erase(std::remove_if(records->begin(), records->end(), is_outside), records->end());
 }
 
 // Allocations that failed, and other calls that failed for want of memory: a launch, an instantiation, new code.
@@ -27,8 +29,8 @@ std::vector<FailedCallRecord> failed_allocations(const Dump& dump) {
 
 }  // namespace
 
-Tables read_tables(const Dump& dump, std::uint64_t since_ns, bool each) {
-  Tables tables = {group_allocations(dump, {}, since_ns, each),
+Tables read_tables(const Dump& dump, const TimeRange& range, bool each) {
+  Tables tables = {group_allocations(dump, {}, range, each),
                    dump.releases(),
                    dump.errors(),
                    failed_allocations(dump),
@@ -36,13 +38,13 @@ Tables read_tables(const Dump& dump, std::uint64_t since_ns, bool each) {
                    dump.call_counts(),
                    read_held(dump),
                    dump.audits(),
-                   since_ns,
+                   range,
                    each};
-  // Records that sum up equal events count in full if the last event is after that moment.
-  drop_before(since_ns, &tables.releases, &ReleaseRecord::last_ns);
-  drop_before(since_ns, &tables.errors, &ErrorRecord::last_ns);
-  drop_before(since_ns, &tables.failed_allocations, &FailedCallRecord::last_ns);
-  drop_before(since_ns, &tables.contexts, &ContextRecord::created_ns);
+  // Records that sum up equal events count in full if one of the events may be in the range.
+  drop_outside(range, &tables.releases, &ReleaseRecord::first_ns, &ReleaseRecord::last_ns);
+  drop_outside(range, &tables.errors, &ErrorRecord::first_ns, &ErrorRecord::last_ns);
+  drop_outside(range, &tables.failed_allocations, &FailedCallRecord::first_ns, &FailedCallRecord::last_ns);
+  drop_outside(range, &tables.contexts, &ContextRecord::created_ns, &ContextRecord::created_ns);
   return tables;
 }
 

@@ -18,11 +18,11 @@ struct Tables {
   CallCounts calls;
   std::vector<Held> held;
   std::vector<format::AuditRecord> audits;
-  std::uint64_t since_ns = 0;  // allocations and errors before this time are left out
-  bool each = false;           // the groups have their single allocations
+  TimeRange range;    // allocations and errors outside of it are left out
+  bool each = false;  // the groups have their single allocations
 };
 
-Tables read_tables(const Dump& dump, std::uint64_t since_ns = 0, bool each = false);
+Tables read_tables(const Dump& dump, const TimeRange& range = {}, bool each = false);
 
 // All stacks that a report of these tables shows, to be resolved before judging.
 std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);

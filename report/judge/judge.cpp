@@ -32,7 +32,7 @@ class Judge {
   // Counts for every stack all its allocations and those that were not freed.
   void read_history(const Tables& tables) {
     // The counts are of the whole run, so they cannot be used for a part of it.
-    if (tables.since_ns != 0) return;
+    if (!tables.range.is_whole()) return;
     auto history = [&](Ref stack) -> History& {
       const auto [at, added] = history_.emplace(stack, History());
       StackView view;

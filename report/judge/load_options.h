@@ -19,8 +19,10 @@ struct LoadOptions {
   SymbolLookup lookup;  // in place of look_up_symbols, for tests
   JudgeOptions judge;
   bool full_stacks = false;
-  bool each = false;       // fill Group::each
-  std::string since_mark;  // only events after the first mark with this name; empty: all events
+  bool each = false;        // fill Group::each
+  std::string since_mark;   // only events after this mark (find_mark()); empty: all events
+  std::string before_mark;  // only events before this mark; likewise
+  bool marked = false;      // fill the groups of Report::marked, and Report::live_now
   MachineFacts machine;
 };
 

@@ -6,6 +6,7 @@
 #include "report/base/log.h"
 #include "report/base/progress.h"
 #include "report/judge/holder_groups.h"
+#include "report/judge/marked_groups.h"
 #include "report/judge/summarise.h"
 #include "report/load/dump_contents.h"
 #include "report/model/stacks.h"
@@ -38,12 +39,15 @@ Report load_report(const std::string& path, const LoadOptions& options) {
 }
 
 Report load_report(const Dump& dump, const LoadOptions& options) {
-  DumpContents contents =
-      timed("read", dump, [&] { return read_contents(dump, options.machine, options.since_mark, options.each); });
+  DumpContents contents = timed("read", dump, [&] {
+    return read_contents(dump, options.machine,
+                         {options.since_mark, options.before_mark, options.each, options.marked});
+  });
   std::shared_ptr<const StackResolver> stacks =
       timed("resolve", dump, [&] { return resolve_stacks(contents, dump, options); });
   const log::StepTime time("judge " + dump.path());
   const HolderGroups groups = group_by_holder(&contents, dump, *stacks);
+  if (options.marked) add_marked_groups(contents.mark_sums, groups.tables, dump, *stacks, &contents.facts);
   Verdicts verdicts = judge(groups.tables, dump, *stacks, options.judge);
   Report report =
       summarise(std::move(contents), dump, std::move(stacks), groups, std::move(verdicts), options.judge.strict);

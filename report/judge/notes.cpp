@@ -112,8 +112,14 @@ void add_notes(const Header& header, const StackResolver& stacks, bool without_v
         plural(report->dropped.reused_calls, "call", "calls") +
         " and no live allocation made room for new ones: a stack that came back counts its calls from then on");
   }
-  if (!report->since_mark.empty() && !report->since_mark_ns)
-    notes.push_back("this process has no mark \"" + report->since_mark + "\": all its memory counts");
+  if (report->dropped_mark_sums != 0) {
+    notes.push_back("at " + plural(report->dropped_mark_sums, "mark", "marks") +
+                    " the live memory could not be kept: no room in the dump, no memory, or a signal handler");
+  }
+  for (const MarkBound* bound : {&report->since_mark, &report->before_mark}) {
+    if (!bound->asked.empty() && !bound->time_ns)
+      notes.push_back("this process has no mark \"" + bound->asked + "\": all its memory counts");
+  }
   add_unseen_throws(report);
   const bool truncated = std::any_of(report->leaks.begin(), report->leaks.end(),
                                      [](const Group& group) { return group.stack->truncated && !group.stack->merged; });

@@ -267,12 +267,12 @@ bool tells_from_inside(const std::string& pool) {
          std::any_of(std::begin(kPools), std::end(kPools), [&](const PoolName& one) { return pool == one.pool; });
 }
 
-std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns) {
+std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, const TimeRange& range) {
   std::vector<CacheInside> caches;
   TorchInside torch(view);
   std::map<std::uint64_t, std::uint64_t> mapped;  // bytes, by the address of the segment
   dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref) {
-    if (record.time_ns < since_ns) return;
+    if (!range.has(record.time_ns)) return;
     const auto segment = containing(view.segments, record.handle);
     if (segment == view.segments.end()) return;
     if (record.kind == format::Kind::kVmmMapping) {

@@ -21,9 +21,9 @@ class StackResolver;
 void add_python_holders(const PythonView& view, const Dump& dump, const StackResolver& stacks, Tables* tables,
                         std::deque<Variable>* variables);
 
-// The live part of each caching allocator's segments that were made at `since_ns` or later. Segments are matched by the
+// The live part of each caching allocator's segments that were made in `range`. Segments are matched by the
 // addresses that are both in the view and in the dump.
-std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns);
+std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, const TimeRange& range);
 
 // The caches at the moment of the view: all segments, as when memory ran out.
 std::vector<CacheInside> look_inside_view(const PythonView& view);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/dump/dump_reader.h"
+#include "report/dump/mark_sums.h"
 #include "report/dump/process_status.h"
 #include "report/dump/tables.h"
 #include "report/load/gpu_answers.h"
@@ -24,11 +25,19 @@ struct DumpContents {
   std::optional<PythonView> python;
   bool without_view = false;  // there is no file of a view from inside Python
   std::vector<GpuAnswer> gpu_answers;
+  KeptMarkSums mark_sums;
+  bool marked = false;  // the stacks of `mark_sums` are resolved, too
 };
 
-// `since_mark`: only events after the first mark with this name; empty: all events. `each`: with the single allocations
-// of each group. Never throws for the contents of the dump.
-DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const std::string& since_mark, bool each);
+struct ContentOptions {
+  std::string since_mark;   // only events after this mark (find_mark()); empty: all events
+  std::string before_mark;  // only events before this mark; likewise
+  bool each = false;        // with the single allocations of each group
+  bool marked = false;      // with the stacks of what was live at marks
+};
+
+// Never throws for the contents of the dump.
+DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const ContentOptions& options);
 
 // All stacks that a report of these contents shows.
 std::vector<format::Ref> stacks_of(const DumpContents& contents, const Dump& dump);

@@ -180,6 +180,12 @@ format::HeapSearch worse(format::HeapSearch left, format::HeapSearch right) {
   return HeapSearch::kDone;
 }
 
+// The earliest of the processes that have the mark.
+void merge_bound(const MarkBound& from, MarkBound* into) {
+  if (from.time_ns && (!into->time_ns || *from.time_ns < *into->time_ns)) *into = from;
+  if (into->asked.empty()) *into = from;
+}
+
 }  // namespace
 
 bool comes_before(const JobProcess& left, const JobProcess& right) {
@@ -233,6 +239,7 @@ void ReportMerger::add_head(const Report& report) {
   }
   for (const MarkInfo& mark : report.marks) {
     const auto [at, is_new] = marks_.try_emplace({mark.name, mark.kind}, mark);
+    at->second.times.clear();
     if (is_new) continue;
     at->second.first_ns = std::min(at->second.first_ns, mark.first_ns);
     at->second.last_ns = std::max(at->second.last_ns, mark.last_ns);
@@ -261,9 +268,8 @@ void ReportMerger::add_head(const Report& report) {
   search.heap = first ? report.holder_search.heap : worse(search.heap, report.holder_search.heap);
   search.ns += report.holder_search.ns;
   search.bytes += report.holder_search.bytes;
-  if (first) report_.since_mark = report.since_mark;
-  if (report.since_mark_ns)
-    report_.since_mark_ns = std::min(report_.since_mark_ns.value_or(~0ULL), *report.since_mark_ns);
+  merge_bound(report.since_mark, &report_.since_mark);
+  merge_bound(report.before_mark, &report_.before_mark);
   notes_.insert(report.notes.begin(), report.notes.end());
   report_.partly_recorded += report.partly_recorded;
   if (report.recording.off || !report.recording.spans.empty()) {

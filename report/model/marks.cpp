@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "report/base/printable.h"
+#include "report/base/words.h"
 #include "report/dump/allocation_groups.h"
 #include "report/dump/dump_reader.h"
 
@@ -25,6 +27,18 @@ void sort_shares(std::vector<MarkShare>* shares) {
   });
 }
 
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 19 && text.front() != '0' &&
+         text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+void add_time(const MarkTime& time, std::vector<MarkTime>* times) {
+  const auto at = std::lower_bound(times->begin(), times->end(), time, [](const MarkTime& left, const MarkTime& right) {
+    return left.number < right.number;
+  });
+  if (at == times->end() || at->number != time.number) times->insert(at, time);
+}
+
 // Python's `with culprit.mark(...)` sets a moment of the same name, too; only the mark is kept.
 void drop_moments_of_marks(std::vector<MarkInfo>* marks) {
   std::map<std::string, std::uint64_t> opened;
@@ -44,6 +58,11 @@ void drop_moments_of_marks(std::vector<MarkInfo>* marks) {
 
 std::vector<MarkInfo> read_marks(const Dump& dump) {
   std::vector<MarkInfo> marks;
+  std::map<std::pair<MarkKind, Ref>, std::vector<MarkTime>> times;  // by kind and name
+  for (const MarkTimeRecord& time : dump.mark_times()) {
+    MarkRecord record;
+    if (dump.mark(time.mark, &record)) times[{record.kind, record.name}].push_back({time.number, time.time_ns});
+  }
   for (const MarkRecord& record : dump.marks()) {
     if (record.kind == MarkKind::kRegionName) continue;
     MarkInfo mark;
@@ -52,6 +71,12 @@ std::vector<MarkInfo> read_marks(const Dump& dump) {
     mark.first_ns = record.first_ns;
     mark.last_ns = record.last_ns;
     mark.count = record.count;
+    const auto kept = times.find({record.kind, record.name});
+    if (kept != times.end()) mark.times = std::move(kept->second);
+    std::sort(mark.times.begin(), mark.times.end(),
+              [](const MarkTime& left, const MarkTime& right) { return left.number < right.number; });
+    add_time({1, mark.first_ns}, &mark.times);
+    add_time({mark.count, mark.last_ns}, &mark.times);
     marks.push_back(std::move(mark));
   }
   std::stable_sort(marks.begin(), marks.end(),
@@ -60,9 +85,62 @@ std::vector<MarkInfo> read_marks(const Dump& dump) {
   return marks;
 }
 
-std::optional<std::uint64_t> time_of_mark(const std::vector<MarkInfo>& marks, const std::string& name) {
-  const auto found = std::find_if(marks.begin(), marks.end(), [&](const MarkInfo& mark) { return mark.name == name; });
-  return found == marks.end() ? std::nullopt : std::make_optional(found->first_ns);
+MarkName split_mark_name(const std::string& text) {
+  const std::size_t at = text.rfind('#');
+  if (at == std::string::npos || at == 0 || !is_number(text.substr(at + 1))) return {text, 0};
+  return {text.substr(0, at), std::stoull(text.substr(at + 1))};
+}
+
+MarkBound find_mark(const std::vector<MarkInfo>& marks, const std::string& asked) {
+  MarkBound bound;
+  bound.asked = bound.name = asked;
+  for (const MarkInfo& mark : marks) {
+    if (mark.name != asked || (bound.time_ns && *bound.time_ns >= mark.last_ns)) continue;
+    bound.time_ns = mark.last_ns;
+    bound.number = bound.count = mark.count;
+  }
+  const MarkName split = split_mark_name(asked);
+  if (bound.time_ns || split.number == 0) return bound;
+  for (const MarkInfo& mark : marks) {
+    if (mark.name != split.name) continue;
+    const auto time = std::find_if(mark.times.begin(), mark.times.end(),
+                                   [&](const MarkTime& one) { return one.number == split.number; });
+    if (time == mark.times.end()) continue;
+    bound.time_ns = time->time_ns;
+    bound.name = mark.name;
+    bound.number = time->number;
+    bound.count = mark.count;
+    break;
+  }
+  return bound;
+}
+
+std::string bound_text(const MarkBound& bound) {
+  std::string text = "\"" + printable(bound.name) + "\"";
+  if (bound.count > 1) text += ", number " + std::to_string(bound.number) + " of " + std::to_string(bound.count);
+  return bound.time_ns ? text + ", at " + format_time(*bound.time_ns) : text;
+}
+
+std::string part_text(const MarkBound& since, const MarkBound& before) {
+  std::string text;
+  if (since.time_ns) text = "since mark \"" + printable(since.asked) + "\"";
+  if (before.time_ns) text += (text.empty() ? "before mark \"" : ", before mark \"") + printable(before.asked) + "\"";
+  return text.empty() ? "" : "only " + text;
+}
+
+std::string kept_times_text(const MarkInfo& mark) {
+  std::string text = printable(mark.name);
+  if (mark.count <= 1) return text;
+  if (mark.times.empty()) return text + " (" + std::to_string(mark.count) + " times)";
+  std::string list;
+  for (std::size_t i = 0; i < mark.times.size();) {
+    std::size_t last = i;
+    while (last + 1 < mark.times.size() && mark.times[last + 1].number == mark.times[last].number + 1) ++last;
+    list += (i == 0 ? "#" : ", #") + std::to_string(mark.times[i].number);
+    if (last != i) list += " to #" + std::to_string(mark.times[last].number);
+    i = last + 1;
+  }
+  return text + " (" + list + ")";
 }
 
 std::vector<MarkShare> mark_shares(const Dump& dump, const std::map<Ref, LabelShare>& labels) {

@@ -23,6 +23,12 @@ struct MarkShare {
   std::uint64_t bytes = 0;
 };
 
+// One time at which a mark was opened, or its moment was set.
+struct MarkTime {
+  std::uint64_t number = 0;  // 1 = the first
+  std::uint64_t time_ns = 0;
+};
+
 // A name that the program gave to a stretch of time or to a moment.
 struct MarkInfo {
   std::string name;
@@ -30,13 +36,40 @@ struct MarkInfo {
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
   std::uint64_t count = 0;
+  std::vector<MarkTime> times;  // those that are kept, by number; the first and the last always are. Merged: empty
+};
+
+// The name of a mark as an option has it, "NAME" or "NAME#N", without and with its number.
+struct MarkName {
+  std::string name;
+  std::uint64_t number = 0;  // 0: it has none
+};
+MarkName split_mark_name(const std::string& text);
+
+// A mark that limits a report.
+struct MarkBound {
+  std::string asked;  // "NAME" or "NAME#N"; empty: no limit
+  std::string name;
+  std::uint64_t number = 0;              // which time of the mark it is
+  std::uint64_t count = 0;               // how often it was set
+  std::optional<std::uint64_t> time_ns;  // empty: the process has no such mark
 };
 
 // All marks of the dump, in the order of their first times.
 std::vector<MarkInfo> read_marks(const Dump& dump);
 
-// The first time that a mark with this name was opened, or the moment of that name; empty when there is none.
-std::optional<std::uint64_t> time_of_mark(const std::vector<MarkInfo>& marks, const std::string& name);
+// The mark that `asked` names: the last time of a mark with this name, or with "#N" after it, its Nth time. A name that
+// ends like that itself comes first. Without `time_ns` when there is none.
+MarkBound find_mark(const std::vector<MarkInfo>& marks, const std::string& asked);
+
+// `"epoch", number 2 of 4, at 1.2 s`; `"warm", at 1.2 s` when it was set once.
+std::string bound_text(const MarkBound& bound);
+
+// `only since mark "epoch", only before mark "end"`, for the first line of a report; empty: it shows the whole run.
+std::string part_text(const MarkBound& since, const MarkBound& before);
+
+// "epoch (#1, #40 to #52)": a name, and its times that are kept; "epoch" when it was set once.
+std::string kept_times_text(const MarkInfo& mark);
 
 // How much of a group was allocated under each mark, largest first.
 std::vector<MarkShare> mark_shares(const Dump& dump, const std::map<format::Ref, LabelShare>& labels);

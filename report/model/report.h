@@ -17,6 +17,7 @@
 #include "report/model/failed_allocation.h"
 #include "report/model/frames.h"
 #include "report/model/group.h"
+#include "report/model/marked_memory.h"
 #include "report/model/marks.h"
 #include "report/model/run_facts.h"
 #include "report/model/run_record.h"
@@ -59,12 +60,15 @@ struct Report {
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;
-  std::uint64_t snapshot_ns = 0;               // 0: the dump itself; else the time of the copy
-  std::vector<MarkInfo> marks;                 // in the order of their first times
-  std::string since_mark;                      // the lists contain only events after this mark; empty: all events
-  std::optional<std::uint64_t> since_mark_ns;  // time of that mark; empty: the process has no such mark
-  std::vector<Group> leaks;                    // worst first
-  std::vector<Group> library;                  // held by libraries for themselves, not counted
+  std::uint64_t snapshot_ns = 0;     // 0: the dump itself; else the time of the copy
+  std::vector<MarkInfo> marks;       // in the order of their first times
+  MarkBound since_mark;              // the lists contain only events after this mark,
+  MarkBound before_mark;             // and before this one
+  std::vector<MarkedMemory> marked;  // at marks with bytes, those that are kept, oldest first
+  std::uint64_t marked_taken = 0;    // with those that are not kept
+  std::vector<Group> live_now;       // what is live in the end; filled only where LoadOptions::marked is set
+  std::vector<Group> leaks;          // worst first
+  std::vector<Group> library;        // held by libraries for themselves, not counted
   std::vector<Group> resources;
   std::vector<CacheInside> caches_inside;  // only of allocators that reported it
   std::vector<CacheInside> ran_out;        // likewise, at the last moment at which memory ran out

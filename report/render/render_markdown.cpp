@@ -118,11 +118,13 @@ void print_headline(const Report& report, bool strict, std::ostream& out) {
     for (const std::string& one : headline_findings(report, EndAndFailures::kTold)) headline += ", " + one;
     if (!complete) headline += ", not known what else";
   }
+  std::string part = part_text(report.since_mark, report.before_mark);
+  if (!part.empty()) part = ", " + markdown_escaped(part);
   out << "### " << headline << ": " << markdown_escaped(command);
   if (report.job.empty()) {
-    out << " \\[" << report.process.pid << "\\]\n\n";
+    out << " \\[" << report.process.pid << "\\]" << part << "\n\n";
   } else {
-    out << "\n\n" << markdown_escaped(job_text(report)) << "\n\n";
+    out << part << "\n\n" << markdown_escaped(job_text(report)) << "\n\n";
   }
 }
 

@@ -81,6 +81,9 @@ Json first_invocation(const Report& report) {
     invocation["toolExecutionNotifications"].push_back(
         notification("error", "Not known whether all memory was freed: " + reason));
   }
+  const std::string part = part_text(report.since_mark, report.before_mark);
+  if (!part.empty())
+    invocation["toolExecutionNotifications"].push_back(notification("warning", "A part of the run: " + part));
   const std::string share = recorded_share_text(report);
   if (!share.empty())
     invocation["toolExecutionNotifications"].push_back(notification("warning", "Recorded in part: " + share));

@@ -28,9 +28,20 @@ struct ListedFinding {
   std::string where;  // "": not known
 };
 
+// The cause of memory at a mark, while nothing is known of why it is kept.
+constexpr char kLiveCause[] = "live";
+
+// The moment of a list that is no whole run: marked_list.h.
+struct ListedMark {
+  std::string name;  // empty: the beginning or the end
+  std::uint64_t number = 0;
+  std::uint64_t time_ns = 0;
+};
+
 struct LeakList {
   std::string path;
-  std::string source;                       // "dump", "merged", "report" or "baseline"
+  std::string source;              // "dump", "merged", "report" or "baseline"; "mark", "beginning", "now", "end"
+  std::optional<ListedMark> mark;  // of the last four; empty: the leaks of a run
   std::map<std::string, ListedLeak> leaks;  // by id; leaks of several processes with the same id are one
   std::vector<std::string> not_known;       // why it may lack leaks: reasons_not_known()
   std::vector<std::string> notes;           // remarks about the source for the reader

@@ -9,6 +9,7 @@
 #include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
 #include "report/merge/join_sharings.h"
+#include "report/select/marked_list.h"
 #include "report/symbols/shared_symbols.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -98,8 +99,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::render_all(reports);
     options.full_stacks = true;
     options.judge.strict = true;
-    options.since_mark = "epoch";
-    report::load_report(dump, options);
+    options.since_mark = "epoch#1";
+    options.before_mark = "epoch";
+    options.marked = true;
+    const report::Report part = report::load_report(dump, options);
+    try {
+      report::marked_pair(part, "", "asleep");
+    } catch (const report::NoSuchMark&) {
+    }
   } catch (const report::DumpError&) {
   } catch (const report::FileError&) {
   }

@@ -47,6 +47,17 @@ void fill(DumpBuilder* dump, unsigned rank) {
       dump->add_stack({DumpBuilder::python_frame(dump->add_python_frame("train.py", "step", 7)), frames[0], frames[1]});
   const std::uint16_t api = dump->add_api("cuMemAlloc_v2");
   const Ref mark = dump->add_mark("epoch", MarkKind::kMark, 5);
+  const Ref asleep = dump->add_mark("asleep", MarkKind::kMoment, 7, 9, 2);
+  dump->add_mark_time(asleep, 1, 7);
+  MarkSumsRecord sums = {};
+  sums.state = sums.blocks = 2;
+  sums.mark = asleep;
+  sums.number = 2;
+  sums.used = 1;
+  sums.shares[0] = {native, 0, Kind::kDevice, 0, 100, 1};
+  dump->add_mark_sums(sums);
+  sums.block = 1;
+  dump->add_mark_sums(sums);
   const Ref label = dump->add_label(mark, dump->add_mark("range", MarkKind::kRange, 6));
   ThrowRecord thrown = {};
   thrown.state = 1;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The Python package and the pytest plugin, on the simulated driver: package_test.py BUILD_FOLDER SOURCE_FOLDER"""
+import json
 import os
 import re
 import shutil
@@ -84,6 +85,32 @@ assert culprit.live_bytes() == 2003
         self.assertEqual(marks, {1001: [], 1002: ["epoch 3"], 1003: []})
         self.assertEqual(self.report(then, "--since-mark", "moment")["summary"]["leaked_bytes"], 1003)
 
+    def test_what_is_live_at_marks(self):
+        done = self.run_python("""
+import culprit, fake_cuda
+def load(): return fake_cuda.Memory(1001)
+def make_cache(): return fake_cuda.Memory(5000)
+def capture(): return fake_cuda.Memory(70)
+culprit.mark("begin", snapshot=True)
+weights, cache = load(), make_cache()
+with culprit.mark("awake", snapshot=True):
+    cache.free()
+    graph = capture()
+culprit.mark("asleep", snapshot=True)
+culprit.mark("plain")
+culprit.snapshot("then.dump")
+""")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        then = os.path.join(self.folder, "then.dump")
+        kept = self.report(then)["marks_with_bytes"]["kept"]
+        self.assertEqual([(one["name"], one["live_bytes"]) for one in kept],
+                         [("begin", 0), ("awake", 6001), ("asleep", 1071)])
+        command = [CULPRIT, "diff", then, "--from", "awake", "--to", "asleep", "--format", "json"]
+        diff = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        self.assertEqual([(one["change"], (one["new"] or one["old"])["bytes"]) for one in diff["changes"]],
+                         [("new", 70), ("gone", 5000)])
+        self.assertTrue(all(one["stack"] for one in diff["changes"]))
+
     def test_snapshot_replaces_no_other_file(self):
         self.write("letter.txt", "dear")
         done = self.run_python("""
@@ -148,6 +175,7 @@ else:
 
     def test_a_check_is_not_known_where_nothing_can_be_recorded(self):
         done = self.run_python("""
+import json
 import os
 os.environ["CULPRIT_OUT"] = "/proc/nowhere/a.dump"
 import fake_cuda, culprit

@@ -153,14 +153,28 @@ Ref DumpBuilder::add_python_frame(const std::string& file, const std::string& fu
   return add_record(record);
 }
 Ref DumpBuilder::add_mark(const std::string& name, MarkKind kind, std::uint64_t first_ns) {
+  return add_mark(name, kind, first_ns, first_ns, 1);
+}
+Ref DumpBuilder::add_mark(const std::string& name, MarkKind kind, std::uint64_t first_ns, std::uint64_t last_ns,
+                          std::uint64_t count) {
   MarkRecord record = {};
   record.state = 1;
   record.name = add_string(name);
   record.kind = kind;
-  record.first_ns = record.last_ns = first_ns;
-  record.count = 1;
+  record.first_ns = first_ns;
+  record.last_ns = last_ns;
+  record.count = count;
   return add_record(record);
 }
+void DumpBuilder::add_mark_time(Ref mark, std::uint64_t number, std::uint64_t time_ns) {
+  MarkTimeRecord record = {};
+  record.state = 1;
+  record.mark = mark;
+  record.number = number;
+  record.time_ns = time_ns;
+  add_record(record);
+}
+Ref DumpBuilder::add_mark_sums(const MarkSumsRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_label(Ref mark, Ref range) {
   LabelRecord record = {};
   record.state = 1;

@@ -42,6 +42,11 @@ class DumpBuilder {
   format::Ref add_holder(const format::HolderRecord& record);
   format::Ref add_python_frame(const std::string& file, const std::string& function, std::uint32_t line);
   format::Ref add_mark(const std::string& name, format::MarkKind kind, std::uint64_t first_ns);
+  // One that was set `count` times.
+  format::Ref add_mark(const std::string& name, format::MarkKind kind, std::uint64_t first_ns, std::uint64_t last_ns,
+                       std::uint64_t count);
+  void add_mark_time(format::Ref mark, std::uint64_t number, std::uint64_t time_ns);
+  format::Ref add_mark_sums(const format::MarkSumsRecord& record);
   format::Ref add_label(format::Ref mark, format::Ref range);
   format::Ref add_breakdown(const format::BreakdownRecord& record);
   format::Ref add_audit(const format::AuditRecord& record);

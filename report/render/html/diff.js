@@ -159,7 +159,8 @@ culprit.views.diff = function (data) {
       side.not_known.map((reason) => "Not known: " + culprit.baseName(side.path) + ": " + reason)
         .concat(side.notes.map((note) => culprit.baseName(side.path) + ": " + note)))),
     el("section", { class: "summary", "aria-label": "Summary" }, el("div", { class: "tiles" },
-      culprit.tile(total > 0 ? "leaked" : "clean", culprit.bytes(data.new.leaked_bytes), "Leaks now",
+      culprit.tile(total > 0 ? "leaked" : "clean", culprit.bytes(data.new.leaked_bytes),
+        data.new.mark === undefined ? "Leaks now" : "Live at the end",
         total === 0 ? "as before" : culprit.signedBytes(total) + " since " + culprit.bytes(data.old.leaked_bytes)),
       tiles)),
     culprit.notes(findings.slice(0, 50)),

@@ -97,6 +97,8 @@ class PageData {
     Json head = report_head_json(report_);
     add_time_lines(&head["devices"]);
     head["notes"] = report_.notes;
+    const std::string part = part_text(report_.since_mark, report_.before_mark);
+    if (!part.empty()) head["part"] = part;
     head["hook_called"] = report_.hook_called;
     head["incomplete"] = reasons_not_known(report_);
     head["in_headline"] = headline_findings(report_);

@@ -49,6 +49,7 @@ culprit.views.report = function (data) {
   function notes(report) {
     const list = report.notes.slice();
     if (report.recording && report.recording.share) list.unshift("Recorded in part: " + report.recording.share);
+    if (report.part) list.unshift("A part of the run: " + report.part);
     if (report.summary.not_searched) list.unshift("Not searched: " + report.summary.not_searched);
     list.unshift(...report.incomplete.map((reason) => "Not known: " + reason));
     if (report.summary.merged_stacks > 0)

@@ -8,13 +8,19 @@ namespace culprit::report {
 namespace {
 
 Json side_json(const LeakList& list) {
-  return {{"path", list.path},
-          {"source", list.source},
-          {"leaked_bytes", list.bytes()},
-          {"leaked_allocations", list.count()},
-          {"groups", list.leaks.size()},
-          {"not_known", list.not_known},
-          {"notes", list.notes}};
+  Json side = {{"path", list.path},
+               {"source", list.source},
+               {"leaked_bytes", list.bytes()},
+               {"leaked_allocations", list.count()},
+               {"groups", list.leaks.size()},
+               {"not_known", list.not_known},
+               {"notes", list.notes}};
+  if (list.mark)
+    side["mark"] =
+        list.mark->name.empty()
+            ? Json()
+            : Json({{"name", list.mark->name}, {"number", list.mark->number}, {"time_ns", list.mark->time_ns}});
+  return side;
 }
 
 Json amount_json(const ListedLeak* listed) {

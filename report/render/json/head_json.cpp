@@ -152,6 +152,25 @@ Json baseline_json(const BaselineResult& baseline) {
   return one;
 }
 
+Json marks_with_bytes_json(const Report& report) {
+  Json list = Json::array();
+  for (const MarkedMemory& marked : report.marked) {
+    list.push_back({{"name", marked.name},
+                    {"number", marked.number},
+                    {"time_ns", marked.time_ns},
+                    {"live_bytes", marked.bytes},
+                    {"live_allocations", marked.count}});
+  }
+  return {{"taken", report.marked_taken}, {"kept", std::move(list)}};
+}
+
+Json bound_json(const MarkBound& bound) {
+  return {{"name", bound.asked},
+          {"number", bound.time_ns ? Json(bound.number) : Json()},
+          {"of", bound.time_ns ? Json(bound.count) : Json()},
+          {"time_ns", bound.time_ns ? Json(*bound.time_ns) : Json()}};
+}
+
 Json marks_json(const Report& report) {
   Json list = Json::array();
   for (const MarkInfo& mark : report.marks) {
@@ -628,10 +647,9 @@ Json report_head_json(const Report& report) {
   if (report.baseline) head["baseline"] = baseline_json(*report.baseline);
   if (report.snapshot_ns != 0) head["snapshot_ns"] = report.snapshot_ns;
   if (!report.marks.empty()) head["marks"] = marks_json(report);
-  if (!report.since_mark.empty()) {
-    head["since_mark"] = {{"name", report.since_mark},
-                          {"time_ns", report.since_mark_ns ? Json(*report.since_mark_ns) : Json()}};
-  }
+  if (!report.marked.empty()) head["marks_with_bytes"] = marks_with_bytes_json(report);
+  if (!report.since_mark.asked.empty()) head["since_mark"] = bound_json(report.since_mark);
+  if (!report.before_mark.asked.empty()) head["before_mark"] = bound_json(report.before_mark);
   if (!report.recording.spans.empty() || report.recording.off) head["recording"] = recording_json(report);
   head["unseen"] = Json::array();
   for (const UnseenUser& user : report.unseen)

@@ -34,11 +34,20 @@ std::string counts_text(const DiffEntry& entry, const char* arrow) {
   return std::to_string(entry.before->leak.count) + "x" + arrow + now;
 }
 
+// The path, or a moment of its run: `a.dump at mark "sleep" (1.2 s)`.
+std::string side_text(const LeakList& list) {
+  if (!list.mark) return list.path;
+  if (list.source == "now") return "now";
+  if (list.source == "end") return "its end";
+  if (list.source == "beginning") return list.path + " at its beginning";
+  return list.path + " at mark \"" + list.mark->name + "\" (" + format_time(list.mark->time_ns) + ")";
+}
+
 // "leaked 1.00 GiB, then 2.00 GiB (+1.00 GiB)".
 std::string total_text(const Diff& diff) {
   const std::uint64_t before = diff.before.bytes();
   const std::uint64_t now = diff.now.bytes();
-  std::string text = "leaked " + format_bytes(before) + ", then " + format_bytes(now);
+  std::string text = (diff.now.mark ? "live " : "leaked ") + format_bytes(before) + ", then " + format_bytes(now);
   if (now > before) text += " (+" + format_bytes(now - before) + ")";
   if (now < before) text += " (-" + format_bytes(before - now) + ")";
   return text;
@@ -89,7 +98,7 @@ class DiffText {
       for (const std::string& reason : list->not_known)
         out_ << palette_.bad("NOT KNOWN") << ": " << printable(list->path) << ": " << printable(reason) << "\n";
     }
-    out_ << "culprit diff · " << printable(diff_.before.path) << " · " << printable(diff_.now.path) << "\n";
+    out_ << "culprit diff · " << printable(side_text(diff_.before)) << " · " << printable(side_text(diff_.now)) << "\n";
     const Headline headline = headline_of(diff_, {Change::kShrunk, Change::kGone, Change::kSame});
     if (headline.worse) {
       out_ << palette_.bad(headline.verdict);
@@ -158,7 +167,8 @@ class DiffText {
 
   void print_entry(const DiffEntry& entry, std::size_t number) {
     const BaselineLeak& leak = entry.shown().leak;
-    const bool moved = entry.before != nullptr && entry.now != nullptr && entry.before->leak.cause != leak.cause;
+    const bool moved = entry.before != nullptr && entry.now != nullptr && entry.before->leak.cause != leak.cause &&
+                       entry.before->leak.cause != kLiveCause;
     out_ << "\n"
          << padded_to_width(std::to_string(number), 3) << palette_.title(sizes_text(entry, " -> ")) << "  "
          << counts_text(entry, " -> ") << "  " << printable(leak.api) << "  " << printable(leak.kind) << "   "
@@ -193,8 +203,8 @@ void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::o
   if (!headline.worse && !headline.known) headline.verdict = "Not known; " + headline.verdict + kAmongRecorded;
   if (headline.worse && !headline.known) headline.rest += ", not known what else";
   out << "### " << headline.verdict << headline.rest << "\n\n"
-      << markdown_escaped(diff.before.path) << ", then " << markdown_escaped(diff.now.path) << ": " << total_text(diff)
-      << ", " << plural(diff.with(Change::kSame).size(), "group", "groups") << " unchanged\n";
+      << markdown_escaped(side_text(diff.before)) << ", then " << markdown_escaped(side_text(diff.now)) << ": "
+      << total_text(diff) << ", " << plural(diff.with(Change::kSame).size(), "group", "groups") << " unchanged\n";
   for (const LeakList* list : {&diff.before, &diff.now}) {
     for (const std::string& reason : list->not_known)
       out << "\n**Not known:** " << markdown_escaped(list->path) << ": " << markdown_escaped(reason) << "\n";

@@ -137,8 +137,9 @@ class TextReport {
     for (const std::string& word : process.command) command += (command.empty() ? "" : " ") + printable(word);
     if (command.empty()) command = printable(process.executable);
     out_ << "culprit · " << palette_.title(cut_to_width(command, kLongestCommand, "..."));
+    const std::string part = part_text(report_.since_mark, report_.before_mark);
     if (!report_.job.empty()) {
-      out_ << " · " << job_text(report_) << "\n";
+      out_ << " · " << job_text(report_) << (part.empty() ? "" : " · ") << palette_.warn(part) << "\n";
       return;
     }
     out_ << " [" << process.pid << "]";
@@ -162,6 +163,7 @@ class TextReport {
         out_ << (process.status.detached ? " · detached" : " · end unknown");
         break;
     }
+    if (!part.empty()) out_ << " · " << palette_.warn(part);
     for (const DeviceInfo& device : report_.devices) {
       std::string name = printable(device.name);
       if (name.rfind("NVIDIA ", 0) == 0) name = name.substr(7);
@@ -187,9 +189,8 @@ class TextReport {
              << (span.read_at_begin ? "by then" : "at the first allocation after that");
       out_ << "\n";
     }
-    if (report_.since_mark_ns)
-      out_ << "since mark \"" << printable(report_.since_mark) << "\", at " << format_time(*report_.since_mark_ns)
-           << "\n";
+    if (report_.since_mark.time_ns) out_ << "since mark " << bound_text(report_.since_mark) << "\n";
+    if (report_.before_mark.time_ns) out_ << "before mark " << bound_text(report_.before_mark) << "\n";
     if (recording.off) {
       out_ << "recording has been off since " << format_time(recording.last_switch_ns) << "\n";
     }
@@ -224,6 +225,26 @@ class TextReport {
     out_ << "\n";
     const std::string not_searched = not_searched_text(report_);
     if (!not_searched.empty()) out_ << palette_.warn("NOT SEARCHED") << ": " << not_searched << "\n";
+  }
+
+  // The marks whose live memory culprit diff compares.
+  void print_marked() {
+    constexpr std::size_t kNamed = 4;
+    if (report_.marked.empty()) return;
+    out_ << "marks   live bytes by line at ";
+    if (report_.marked_taken > report_.marked.size())
+      out_ << "the newest " << report_.marked.size() << " of " << report_.marked_taken << " moments: ";
+    const std::size_t left_out = report_.marked.size() > kNamed ? report_.marked.size() - kNamed : 0;
+    if (left_out != 0) out_ << "..., ";
+    for (std::size_t i = left_out; i < report_.marked.size(); ++i) {
+      const MarkedMemory& marked = report_.marked[i];
+      const auto same = std::count_if(report_.marked.begin(), report_.marked.end(),
+                                      [&](const MarkedMemory& one) { return one.name == marked.name; });
+      out_ << (i == left_out ? "\"" : ", \"") << printable(marked.name);
+      if (same > 1) out_ << "#" << marked.number;
+      out_ << "\" (" << format_bytes(marked.bytes) << ")";
+    }
+    out_ << ": culprit diff DUMP --from NAME --to NAME\n";
   }
 
   // Only the numbers that are not 0.
@@ -326,6 +347,7 @@ class TextReport {
       if (!line.empty()) out_ << "hidden  " << line << ": --resources\n";
     }
     print_hidden();
+    print_marked();
     for (const std::string& note : report_.notes) out_ << "note    " << printable(note) << "\n";
     for (const std::string& link : answer_links(report_)) out_ << "why     " << link << "\n";
     if (options_.kept && report_.summary.groups != 0) {
