@@ -46,7 +46,7 @@ def escaped(text):
     """Text as roff: `words` in backquotes become bold, hyphens of options and ranges stay ASCII hyphens."""
     text = text.replace("\\", "\\e")
     text = re.sub(r"(?<![\w-])(--?)(?=\w)", lambda match: "\\-" * len(match.group(1)), text)
-    text = re.sub(r"`([^`]+)`", r"\\fB\1\\fR", text).replace("·", "\\(pc")
+    text = re.sub(r"`([^`]+)`", r"\\fB\1\\fR", text).replace("·", "\\(pc").replace("▾", "\\(da")
     return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
 
 

@@ -26,7 +26,7 @@ std::vector<std::string> own_variables(const Environment& environment) {
     const std::string name(text.substr(0, text.find('=')));
     const bool known = std::any_of(environment.begin(), environment.end(),
                                    [&](const auto& variable) { return variable.first == name; });
-    if (!known) names.push_back(name);
+    if (!known && name != "CULPRIT_CACHE") names.push_back(name);  // of the command
   }
   return names;
 }

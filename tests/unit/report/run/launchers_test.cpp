@@ -1,7 +1,6 @@
 // Which launchers of jobs are asked to pass what recording needs, and how.
 #include "report/run/launchers.h"
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,7 +56,7 @@ TEST_CASE("srun's list of variables gets those of the recording", "[launchers]")
       {{"srun"}, "srun"},
       {{"not-srun", "--export=A", "/bin/sh"}, "not-srun --export=A /bin/sh"},
   };
-  ::unsetenv("CULPRIT_CACHE");  // the tests' own, which would be in the lists
+  const EnvironmentVariable cache("CULPRIT_CACHE", "off");  // of the command: in none of the lists
   for (const Row& row : rows) {
     const Forwarded result = forwarded(row.command);
     CHECK(result.command == row.becomes);
