@@ -41,7 +41,7 @@ def is_named(name, folder, without=None):
 
 # Live numbers of Header that are sizes or times, or that no report shows.
 NO_COUNTERS = {"throws", "file_bytes", "end_time_ns", "stop_time_ns", "last_switch_ns", "holder_search_ns",
-               "holder_search_bytes", "audit_end_ns"}
+               "holder_search_bytes", "lost_search_ns", "lost_search_bytes", "audit_end_ns"}
 
 
 def counters():

@@ -16,6 +16,9 @@ struct Mapping {
   bool device;  // of a file in /dev
   bool file;
   bool program_break;  // the heap that grows by brk()
+  bool main_stack;
+  bool kernel;  // the kernel's own: vdso, vvar, vsyscall
+  bool nvidia;  // of a file of NVIDIA's driver
 };
 
 // Reads the hexadecimal number (without 0x) at `*text`, and moves `*text` behind it.
@@ -48,9 +51,12 @@ inline bool parse_maps_line(const char* line, Mapping* mapping, const char** pat
   mapping->shared = line[3] == 's';
   while (*line != '/' && *line != '[' && *line != '\n' && *line != '\0') ++line;
   mapping->program_break = std::strncmp(line, "[heap]", 6) == 0;
+  mapping->kernel = std::strncmp(line, "[v", 2) == 0;
+  mapping->main_stack = std::strncmp(line, "[stack]", 7) == 0;
   while (*line != '/' && *line != '\n' && *line != '\0') ++line;
   mapping->file = *line == '/';
   mapping->device = std::strncmp(line, "/dev/", 5) == 0;
+  mapping->nvidia = std::strncmp(line, "/dev/nvidia", 11) == 0;
   *path = line;
   return true;
 }

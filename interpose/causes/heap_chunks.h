@@ -86,6 +86,9 @@ class HeapChunks {
 
   PageCopies& pages() { return pages_; }
 
+  // The second word of a freed chunk in a thread's cache; 0 = not known.
+  std::uint64_t key() const { return key_; }
+
  private:
   struct Heap {
     std::uint64_t begin;

@@ -27,12 +27,20 @@ struct ElfModule;
   X(cuDevicePrimaryCtxRelease_v2) \
   X(cuDevicePrimaryCtxRetain)     \
   X(cuDriverGetVersion)           \
+  X(cuEventCreate)                \
+  X(cuEventDestroy_v2)            \
+  X(cuEventQuery)                 \
+  X(cuEventRecord)                \
   X(cuGetProcAddress)             \
   X(cuGetProcAddress_v2)          \
   X(cuMemGetInfo_v2)              \
   X(cuMemPoolGetAttribute)        \
+  X(cuMemcpyDtoHAsync_v2)         \
   X(cuPointerGetAttributes)       \
+  X(cuStreamCreate)               \
+  X(cuStreamDestroy_v2)           \
   X(cuStreamGetCaptureInfo_v2)    \
+  X(cuStreamQuery)                \
   X(cuThreadExchangeStreamCaptureMode)
 
 // A function that the driver may lack. A call of an absent one returns CUDA_ERROR_NOT_FOUND: no caller has to test it.

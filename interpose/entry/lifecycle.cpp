@@ -22,6 +22,7 @@
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/exceptions.h"
 #include "interpose/causes/holder_search.h"
+#include "interpose/causes/lost_search.h"
 #include "interpose/causes/unseen_users.h"
 #include "interpose/control/audit_state.h"
 #include "interpose/control/control_state.h"
@@ -106,6 +107,18 @@ void read_devices_at_exit(Process& process) {
 // that the summary needs. The dump is complete up to the interrupted call.
 bool interrupted_tracker() { return thread_state.outermost_hook != nullptr && is_in_hook() && thread_state.in_tracker; }
 
+// Memory that is lost is looked for before any object of the program is destroyed, with all that it refers to.
+void before_exit(int, void*) {
+  const CallerState caller = caller_state();
+  end_handlers();
+  Process* process = process_if_recording();
+  if (process == nullptr || interrupted_tracker() || (process->mode.load() & kModeExiting) != 0) return;
+  record_on_own_stack([&](Process& recording) {
+    if (!loaded_late()) note_unseen_users(recording);
+    search_lost(recording, caller);
+  });
+}
+
 void begin_exit(int, void*) {
   // Check first: in a fork child that never called CUDA, constructing Recording would begin a dump.
   Process* process = process_if_recording();
@@ -121,7 +134,9 @@ void begin_exit(int, void*) {
     if (recording.options.fail[0] != '\0') header->exit_stack = current_stack(recording);
     read_devices_at_exit(recording);
     search_holders(recording);
-    if (!loaded_late()) note_unseen_users(recording);  // an attach searches all memory itself
+    // An attach searches all memory itself.
+    if (!loaded_late() && recording.dump.header()->lost_search == format::LostSearch::kNotRun)
+      note_unseen_users(recording);
   });
 }
 
@@ -176,6 +191,7 @@ CULPRIT_LOADING void at_the_very_end(int status, void*) {
 std::atomic<bool> quick_exit_called;
 std::atomic<int> quick_exit_status;
 
+void before_quick_exit() { before_exit(0, nullptr); }
 void begin_quick_exit() { begin_exit(0, nullptr); }
 
 // Without a status, because quick_exit() was called past our own, the dump stays unmarked: its report says that the end
@@ -202,6 +218,8 @@ CULPRIT_LOADING void fill_rooms_above() {
   };
   rooms_above.serve_view = serve_view_requests;
   rooms_above.begin_audit = start_audit;
+  rooms_above.before_exit = before_exit;
+  rooms_above.before_quick_exit = before_quick_exit;
   rooms_above.at_exit = begin_exit;
   rooms_above.at_quick_exit = begin_quick_exit;
 }
@@ -266,6 +284,15 @@ CULPRIT_EXPORT __attribute__((noreturn)) void _exit(int status) {
 }
 
 CULPRIT_EXPORT __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
+
+// A static object was constructed, or atexit() was called.
+CULPRIT_EXPORT int __cxa_atexit(void (*function)(void*), void* argument, void* library) noexcept {
+  const culprit::AtExitFunction next = culprit::next_cxa_atexit();
+  if (next == nullptr) return -1;
+  const int result = next(function, argument, library);
+  culprit::keep_first_handler();
+  return result;
+}
 
 CULPRIT_EXPORT __attribute__((noreturn)) void quick_exit(int status) noexcept {
   culprit::quick_exit_status.store(status);

@@ -130,8 +130,8 @@ struct EvidenceRecord {
 };
 static_assert(sizeof(EvidenceRecord) == 32);
 
-// A global or thread-local variable that holds the handle of a live allocation at exit. Written by the search in the
-// exit handler.
+// A global or thread-local variable that holds the handle of a live allocation at exit, or that none is left. Written
+// by the search in the exit handler.
 struct HolderRecord {
   std::uint32_t state;  // live: the allocation's state when found; stale if the allocation's generation differs now
   Ref allocation;       // AllocationRecord
@@ -141,6 +141,10 @@ struct HolderRecord {
 constexpr std::uint64_t kHolderMiddle = 1ULL << 63;       // a pointer into the middle of the allocation
 constexpr std::uint64_t kHolderThreadLocal = 1ULL << 47;  // the offset is in the module's thread-local segment, of the
                                                           // main thread's
+// HolderRecord::place of memory to which no pointer was left, written only when the search for one was complete: a
+// place in no module, which older readers pass over.
+constexpr std::uint64_t kNoPointerLeft = 1;
+constexpr std::uint64_t kOnlyLostPointerLeft = 2;  // only memory that is lost too refers to it
 static_assert(sizeof(HolderRecord) == 16);
 
 enum HeapStepFlags : std::uint8_t {

@@ -50,6 +50,25 @@ enum class HeapSearch : std::uint32_t {
   kStopped = 2,  // given up: no memory, or its budget of time or bytes was used up
 };
 
+// The search at exit for memory to which no pointer is left, or why there was none.
+enum class LostSearch : std::uint32_t {
+  kNotRun = 0,          // the process did not end by an exit handler, or an older library
+  kDone = 1,            // or everything was freed
+  kGivenUp = 3,         // no memory, or its budget of time or bytes was used up
+  kThreads = 4,         // other threads of the program were running
+  kPython = 5,          // an interpreter of Python is there
+  kAllocator = 6,       // the heap is not glibc's, or its chunks could not be followed
+  kNotAllRecorded = 7,  // calls before the recording, beside it, or during a part of it without recording
+  kDeviceCode = 8,      // device code ran, or its variables were looked up: they may have pointers
+  kDriverObjects = 9,   // graphs, textures, arrays, VMM memory and the like: the driver keeps pointers for them
+  kShared = 10,         // memory was given to other processes, or comes from them
+  kDeviceNotRead = 11,  // device memory could not be read: work that goes on, an error, or its budget
+  kUnreadable = 12,     // memory, threads or descriptors of the process could not be read
+  kKernelHolds = 13,    // the kernel keeps pointers for epoll, io_uring or a message queue
+  kDestructors = 14,    // destructors may have run before the search
+};
+constexpr LostSearch kLastLostSearch = LostSearch::kDestructors;
+
 // Whether stacks have Python frames.
 enum class PythonState : std::uint32_t {
   kNoPython = 0,
@@ -104,7 +123,7 @@ enum AttachFlags : std::uint32_t {
   kAttachUnfinished = 2,  // live: the attach has not come to AttachStep::kEnd: nothing is recorded
 };
 
-constexpr std::uint64_t kUsedHeaderBytes = 608;  // the offset of Header::reserved1
+constexpr std::uint64_t kUsedHeaderBytes = 632;  // the offset of Header::reserved1
 
 struct Header {
   char magic[8];
@@ -192,6 +211,10 @@ struct Header {
   std::uint64_t attach_unsearched_bytes;  // of memory that may hold addresses of the driver
   char run_id[40];                        // of the `culprit run` that started the process: CULPRIT_RUN_ID; empty: none
   std::uint64_t dropped_mark_sums;        // live: marks whose sums could not be kept (dump_marks.h)
+  LostSearch lost_search;                 // live
+  std::uint32_t reserved4;
+  std::uint64_t lost_search_ns;     // live: how long it took
+  std::uint64_t lost_search_bytes;  // live: how much memory of the process and its devices was read
   std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

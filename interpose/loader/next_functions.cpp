@@ -13,6 +13,7 @@ void* function(void** known, const char* name) {
   return found;
 }
 
+void* at_exit;
 void* exit_now;
 void* exit_quickly;
 void* close_library;
@@ -22,6 +23,8 @@ void* exit_thread;
 void* cancel_thread;
 
 }  // namespace
+
+AtExitFunction next_cxa_atexit() { return reinterpret_cast<AtExitFunction>(function(&at_exit, "__cxa_atexit")); }
 
 ExitFunction next_exit() { return reinterpret_cast<ExitFunction>(function(&exit_now, "_exit")); }
 

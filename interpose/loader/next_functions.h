@@ -9,6 +9,9 @@ namespace culprit {
 using ExitFunction = void (*)(int status);
 using CloseFunction = int (*)(void* handle);
 
+using AtExitFunction = int (*)(void (*function)(void*), void* argument, void* library);
+
+AtExitFunction next_cxa_atexit();
 ExitFunction next_exit();  // _exit()
 ExitFunction next_quick_exit();
 CloseFunction next_dlclose();

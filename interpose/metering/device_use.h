@@ -29,6 +29,10 @@ class DeviceUse {
   __attribute__((always_inline)) void note_launch(CUcontext context) {
     if (CULPRIT_UNLIKELY(last_launch_.load(std::memory_order_relaxed) != context)) begin_launches(context);
   }
+  // Code of the program may have stored pointers in variables of the device or in the heap of its kernels: a kernel or
+  // a graph was launched, or the address of a variable was asked for.
+  void note_code() { has_run_code_.store(true, std::memory_order_relaxed); }
+  bool has_run_code() const { return has_run_code_.load(std::memory_order_relaxed); }
 
  private:
   CULPRIT_COLD void begin_making(Process& process, std::uint8_t device);
@@ -38,6 +42,7 @@ class DeviceUse {
   std::atomic<std::uint32_t> launch_stretches_;  // of all devices
   std::atomic<std::uint32_t> last_made_;         // device + 1
   std::atomic<std::uint32_t> order_;
+  std::atomic<bool> has_run_code_;
 };
 
 }  // namespace culprit

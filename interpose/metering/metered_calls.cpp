@@ -11,6 +11,16 @@ namespace culprit {
 
 using format::DriverMemory;
 
+namespace {
+
+// Whether a look-up gives the address of a variable of the device, in which a program may store pointers.
+bool asks_for_variable(Api api) {
+  return api == Api::cuModuleGetGlobal || api == Api::cuModuleGetGlobal_v2 || api == Api::cuLibraryGetGlobal ||
+         api == Api::cuLibraryGetManaged;
+}
+
+}  // namespace
+
 MeteredCall::MeteredCall(Api api, DriverMemory what) {
   if (what == DriverMemory::kNone) return;
   measurement_.api = api;
@@ -53,6 +63,7 @@ MeteredLookUp::MeteredLookUp(Api api, std::uint64_t key) {
   if (process == nullptr) return;
   const std::uint64_t here = meter_of(*process).look_ups().in_context(key, current_context(*process));
   if (CULPRIT_LIKELY(meter_of(*process).look_ups().contains(here))) return;
+  if (asks_for_variable(api)) device_use_of(*process).note_code();
   key_ = here;
   measurement_.api = api;
   measurement_.what = DriverMemory::kModules;
@@ -90,7 +101,9 @@ MeteredLaunch::MeteredLaunch(Api api, CUgraphExec exec) {
 
 // During a capture a launch adds a node; the next one is measured.
 void MeteredLaunch::begin(Process& process, Api api, DriverMemory what, std::uint64_t key) {
-  if (CULPRIT_LIKELY(meter_of(process).look_ups().contains(key)) || has_captures(process)) return;
+  if (CULPRIT_LIKELY(meter_of(process).look_ups().contains(key))) return;
+  device_use_of(process).note_code();
+  if (has_captures(process)) return;
   key_ = key;
   measurement_.api = api;
   measurement_.what = what;

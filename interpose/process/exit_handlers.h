@@ -6,6 +6,14 @@ namespace culprit {
 
 // Registers the handlers of RoomsAbove, once. Called when recording starts, and at each new stack. Does nothing inside
 // a signal handler. On the tracker's own stack only. Thread-safe.
-void register_exit_handlers();
+// `lost`: registers RoomsAbove::before_exit, too.
+void register_exit_handlers(bool lost);
+
+// The program registered a handler of its own: registers RoomsAbove::before_exit once more, so that it is the first
+// one. exit() calls handlers in the reverse order. Does nothing before register_exit_handlers().
+void keep_first_handler();
+
+// The handlers are running: keep_first_handler() does nothing any more.
+void end_handlers();
 
 }  // namespace culprit

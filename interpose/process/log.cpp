@@ -186,6 +186,14 @@ void warn_stopped(DumpWriter& dump) {
   *line << ". The program runs on; the report counts the missing events (" << dump.path() << ").";
 }
 
+void log_pointer(const Options& options, std::uint64_t memory, std::uint64_t pointer, const char* place) {
+  if (options.log_level < LogLevel::kDebug) return;
+  Line line;
+  *line << "debug: 0x";
+  (*line).hex(memory) << " is referred to by 0x";
+  (*line).hex(pointer) << ", " << place;
+}
+
 void log_summary(DumpWriter& dump, DumpTables& tables, const Options& options) {
   const LogLevel level = options.log_level;
   const format::Header* header = dump.header();

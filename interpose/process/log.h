@@ -27,6 +27,9 @@ void warn_refused_options(const Options& options);
 // Recording stopped early (full disk), or the dump reached its limit.
 void warn_stopped(DumpWriter& dump);
 
+// With CULPRIT_LOG=debug: the first pointer at exit to memory that was not freed, and where it lies.
+void log_pointer(const Options& options, std::uint64_t memory, std::uint64_t pointer, const char* place);
+
 // The line at exit, and with CULPRIT_LOG=info or debug a summary of the recording.
 void log_summary(DumpWriter& dump, DumpTables& tables, const Options& options);
 

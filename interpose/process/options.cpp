@@ -72,9 +72,10 @@ bool read_flag(bool* member, const char* value, bool otherwise) {
   return false;
 }
 
-bool parse_scan(const char* text, bool* search_holders) {
-  *search_holders = strcasecmp(text, "off") != 0;  // an invalid value is treated as unset
-  return !*search_holders || strcasecmp(text, "exit") == 0;
+bool parse_scan(const char* text, Options* options) {
+  options->search_holders = strcasecmp(text, "off") != 0;  // an invalid value is treated as unset
+  options->search_lost = strcasecmp(text, "lost") == 0;
+  return !options->search_holders || options->search_lost || strcasecmp(text, "exit") == 0;
 }
 
 void refuse(Options* options, const Variables& variables, const char* variable, const char* used) {
@@ -132,7 +133,7 @@ void read_options(const Variables& variables, Options* options) {
   if (!parse_fail_rules(set("CULPRIT_FAIL"), &rules)) refuse(options, variables, "CULPRIT_FAIL", "no rule");
   if (strcasecmp(options->start, "signal") != 0 && strcasecmp(options->start, "now") != 0)
     refuse(options, variables, "CULPRIT_START", "now");
-  if (!parse_scan(options->scan, &options->search_holders)) refuse(options, variables, "CULPRIT_SCAN", "exit");
+  if (!parse_scan(options->scan, options)) refuse(options, variables, "CULPRIT_SCAN", "exit");
 }
 
 LogLevel chosen_log_level() {

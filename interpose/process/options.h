@@ -26,6 +26,7 @@ struct Options {
 #include "interpose/process/options.def"
   LogLevel log_level;
   bool search_holders;
+  bool search_lost;
   bool paths_cut;  // a path of a variable is longer than kPathBytes
   // Variables with unusable values, except CULPRIT_SIGNAL: see recording_switch.cpp.
   static constexpr int kMostRefused = 16;

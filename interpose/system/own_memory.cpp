@@ -12,6 +12,7 @@
 #include "interpose/base/own_module.h"
 #include "interpose/system/os.h"
 #include "interpose/system/own_files.h"
+#include "interpose/system/own_ranges.h"
 #include "interpose/system/restrictions.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -41,9 +42,11 @@ std::uint64_t round_up(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage
 
 void begin_anew_in_child() {
   const int pid = static_cast<int>(getpid());
-  if (holder.exchange(pid, std::memory_order_relaxed) == pid) return;
+  const int before = holder.exchange(pid, std::memory_order_relaxed);
+  if (before == pid) return;
   held_private.store(0, std::memory_order_relaxed);
   held_range.store(0, std::memory_order_relaxed);
+  if (before != 0) forget_all_own_ranges();
 }
 
 // Whether `held` is within our share of the limit of `resource`.
@@ -139,7 +142,11 @@ void* map_private(std::uint64_t bytes, int* error) {
     return nullptr;
   }
   void* memory = map({nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}, error);
-  if (memory == nullptr) give_private(bytes);
+  if (memory == nullptr) {
+    give_private(bytes);
+  } else {
+    note_own_range(memory, bytes);
+  }
   return memory;
 }
 
@@ -154,6 +161,7 @@ void* enlarge_private(void* memory, std::uint64_t old_bytes, std::uint64_t bytes
 }
 
 void unmap_private(void* memory, std::uint64_t bytes) {
+  forget_own_range(memory);
   os.unmap(memory, bytes);
   give_private(bytes);
 }
@@ -198,10 +206,12 @@ unsigned char* reserve_range(unsigned char* address, std::uint64_t bytes, int* e
     if (os.limit(RLIMIT_AS) != kNoLimit) held_range.fetch_sub(bytes, std::memory_order_relaxed);
     return nullptr;
   }
+  note_own_range(mapped, bytes);
   return static_cast<unsigned char*>(mapped);
 }
 
 void give_back_range(unsigned char* address, std::uint64_t bytes) {
+  forget_own_ranges_in(address, bytes);
   os.unmap(address, bytes);
   held_range.store(0, std::memory_order_relaxed);
 }

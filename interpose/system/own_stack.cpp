@@ -10,6 +10,7 @@
 
 #include "interpose/base/valgrind_requests.h"
 #include "interpose/system/os.h"
+#include "interpose/system/own_ranges.h"
 #include "interpose/system/raw_calls.h"
 #include "interpose/system/restrictions.h"
 #include "interpose/system/spin_lock.h"
@@ -107,6 +108,7 @@ char* own_stack() {
       os.map(nullptr, kStackBytes + 2 * margin(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
   if (whole == nullptr) return nullptr;
   char* memory = whole + margin();
+  note_own_range(memory, kStackBytes);
   os.protect(memory, kGuardBytes, PROT_NONE);
   register_at_valgrind(memory);
   stack_of_thread.is_locked = true;
@@ -157,6 +159,7 @@ void release_own_stack(bool may_keep) {
   stack_of_thread.memory = nullptr;
   if (stack != nullptr && (!may_keep || !keep_stack(stack))) {
     if (margin() == 0) ask_valgrind(kStackDeregister, stack_of_thread.valgrind, 0);
+    forget_own_range(stack);
     os.unmap(stack - margin(), kStackBytes + 2 * margin());
   }
   os.restore_signals(mask);

@@ -83,6 +83,10 @@ std::string history_text(const Group& group) {
 std::string hint_for(const Group& group, bool may_be_freed) {
   if (!group.library.empty()) return {};
   if (group.cause == Cause::kNeverFreed) return may_be_freed ? std::string() : never_freed_hint(group);
+  if (group.cause == Cause::kLost) {
+    const std::string hint = never_freed_hint(group);
+    if (!hint.empty()) return hint;
+  }
   if (group.pool != nullptr) return group.pool->hint != nullptr ? group.pool->hint : "";
   const Evidence* evidence = deciding_evidence(group);
   return evidence != nullptr ? functions_of(evidence->type).hint(group, *evidence) : "";

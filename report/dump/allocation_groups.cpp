@@ -96,12 +96,14 @@ struct Part {
 };
 
 // Every worker walks all records, because reading them in file order is cheap; only adding them up is divided.
-Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<Held>& held, const TimeRange& range,
-                bool each, unsigned part, unsigned parts) {
+Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<Held>& held,
+                const std::vector<HolderRecord>& lost, const TimeRange& range, bool each, unsigned part,
+                unsigned parts) {
   Part result;
   std::unordered_map<Key, std::size_t, KeyHash> index;
   EndedThreads threads(dump);
   auto next_held = held.begin();
+  auto next_lost = lost.begin();
   dump.for_each_allocation([&](AllocationRecord record, Ref ref) {
     if (!range.has(record.time_ns)) return;
     if (parts > 1 && (record.stack * 0x9e3779b1U >> 16) % parts != part) return;
@@ -118,6 +120,10 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
       holder_place = one->place;
       holder_path = one->path;
     }
+    while (next_lost != lost.end() && next_lost->allocation < ref) ++next_lost;
+    // A variable that still has the pointer, or a Python object, refutes it.
+    const bool is_lost = holder == nullptr && next_lost != lost.end() && next_lost->allocation == ref &&
+                         next_lost->state >> kStateBits == record.state >> kStateBits;
     const Key key = key_of(record, holder);
     const auto [at, added] = index.emplace(key, result.groups.size());
     if (added) {
@@ -140,6 +146,10 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
     }
     AllocationGroup& group = result.groups[at->second];
     ++group.count;
+    if (is_lost) {
+      ++group.lost;
+      if (next_lost->place == kOnlyLostPointerLeft) ++group.lost_indirectly;
+    }
     if (!group.not_physical) group.bytes += record.bytes;
     if (!group.not_physical && threads.ended(record.thread)) group.ended_bytes += record.bytes;
     group.first_ns = std::min(group.first_ns, record.time_ns);
@@ -167,11 +177,28 @@ std::uint64_t first_place(const Dump& dump, const HeapPlace& place) {
   return steps.empty() ? 0 : steps.front().at;
 }
 
+bool says_lost(const HolderRecord& record) {
+  return record.place == kNoPointerLeft || record.place == kOnlyLostPointerLeft;
+}
+
+// Sorted by allocation.
+std::vector<HolderRecord> read_lost(const Dump& dump) {
+  std::vector<HolderRecord> lost;
+  for (const HolderRecord& record : dump.holders()) {
+    if (says_lost(record)) lost.push_back(record);
+  }
+  std::stable_sort(lost.begin(), lost.end(), [](const HolderRecord& left, const HolderRecord& right) {
+    return left.allocation < right.allocation;
+  });
+  return lost;
+}
+
 }  // namespace
 
 std::vector<Held> read_held(const Dump& dump) {
   std::vector<Held> held;
   for (const HolderRecord& record : dump.holders()) {
+    if (says_lost(record)) continue;
     held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr, {}, nullptr});
   }
   for (const HeapHolderRecord& record : dump.heap_holders()) {
@@ -186,13 +213,14 @@ std::vector<Held> read_held(const Dump& dump) {
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held, const TimeRange& range,
                                                bool each) {
   const RegionMap regions(dump);
+  const std::vector<HolderRecord> lost = read_lost(dump);
   const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
-  if (count == 1) return group_part(dump, regions, held, range, each, 0, 1).groups;
+  if (count == 1) return group_part(dump, regions, held, lost, range, each, 0, 1).groups;
   std::vector<Part> parts(count);
   std::atomic<unsigned> next{0};
   run_on_threads(count, [&] {
     const unsigned part = next++;
-    parts[part] = group_part(dump, regions, held, range, each, part, count);
+    parts[part] = group_part(dump, regions, held, lost, range, each, part, count);
   });
   // Restores the order of first appearance.
   struct Place {

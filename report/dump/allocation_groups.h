@@ -43,10 +43,12 @@ struct AllocationGroup {
   format::Kind kind = format::Kind::kNone;
   std::uint8_t device = format::kNoDevice;
   std::uint16_t api = 0;
-  format::Ref evidence = 0;   // EvidenceRecord
-  bool free_failed = false;   // a free of these was refused
-  bool not_physical = false;  // graph memory that no launch has allocated, or that was freed since; regions
-  format::Ref launch = 0;     // graph memory: stack of the launch that allocated it last
+  format::Ref evidence = 0;           // EvidenceRecord
+  bool free_failed = false;           // a free of these was refused
+  bool not_physical = false;          // graph memory that no launch has allocated, or that was freed since; regions
+  format::Ref launch = 0;             // graph memory: stack of the launch that allocated it last
+  std::uint64_t lost = 0;             // so many to which no pointer was left at exit ...
+  std::uint64_t lost_indirectly = 0;  // ... of which memory that is lost too refers to these
   const Variable* holder = nullptr;
   std::uint64_t holder_place = 0;            // of the first allocation
   const std::string* holder_path = nullptr;  // likewise

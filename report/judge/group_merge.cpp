@@ -53,6 +53,7 @@ bool unite(const std::vector<Ref>& from, std::vector<Ref>* into) {
 }
 
 void merge(const Evidence& from, Evidence* into) {
+  into->indirectly += from.indirectly;
   // Equal throws and failed calls are one record with a count, whichever allocations refer to it.
   if (from.records.empty() || unite(from.records, &into->records)) into->count += from.count;
   into->time_ns = std::max(into->time_ns, from.time_ns);

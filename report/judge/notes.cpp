@@ -21,7 +21,8 @@ namespace {
 void add_unseen_throws(Report* report) {
   std::set<std::string> told;
   for (const Group& group : report->leaks) {
-    if (group.cause != Cause::kNeverFreed && group.cause != Cause::kContextTeardown) continue;
+    if (group.cause != Cause::kNeverFreed && group.cause != Cause::kLost && group.cause != Cause::kContextTeardown)
+      continue;
     for (const Frame* frame : group.stack->frames) {
       if (frame->module == nullptr || !frame->module->own_unwinder || is_system_code(*frame)) continue;
       if (!told.insert(frame->module->path).second) continue;

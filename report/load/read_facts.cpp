@@ -166,8 +166,9 @@ Report read_facts(const Dump& dump, const MachineFacts& machine) {
 #include "interpose/format/counters.def"
   report.dropped.reason = stop_reason_text(header);
   report.dropped.stop_time_ns = header.stop_time_ns;
-  report.holder_search = {header.holder_search, header.holder_search_ns, header.holder_search_bytes,
-                          header.heap_search};
+  report.holder_search = {header.holder_search, header.holder_search_ns + header.lost_search_ns,
+                          header.holder_search_bytes + header.lost_search_bytes, header.heap_search,
+                          header.lost_search};
   report.recording = recording_info(dump);
   const bool switched = !report.recording.spans.empty() || report.recording.off;
   report.partly_recorded = switched && header.attached == Attached::kNo ? 1 : 0;

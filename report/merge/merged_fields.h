@@ -98,6 +98,7 @@ void fields(Archive& archive, HolderSearchInfo* search) {
   archive("ns", &search->ns);
   archive("bytes", &search->bytes);
   archive.number("heap", &search->heap, format::HeapSearch::kStopped);
+  archive.number("lost", &search->lost, format::kLastLostSearch);
 }
 
 template <typename Archive>
@@ -126,6 +127,7 @@ void fields(Archive& archive, Evidence* evidence) {
   archive("middle", &evidence->middle);
   archive("yields", &evidence->yields);
   archive("path", &evidence->path);
+  archive("indirectly", &evidence->indirectly);
 }
 
 template <typename Archive>

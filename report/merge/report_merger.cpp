@@ -186,6 +186,11 @@ void merge_bound(const MarkBound& from, MarkBound* into) {
   if (into->asked.empty()) *into = from;
 }
 
+// A reason why memory may be lost although no leak says so: of the first process that has one.
+format::LostSearch worse(format::LostSearch left, format::LostSearch right) {
+  return left == format::LostSearch::kDone ? right : left;
+}
+
 }  // namespace
 
 bool comes_before(const JobProcess& left, const JobProcess& right) {
@@ -266,6 +271,7 @@ void ReportMerger::add_head(const Report& report) {
   HolderSearchInfo& search = report_.holder_search;
   search.state = first ? report.holder_search.state : worse(search.state, report.holder_search.state);
   search.heap = first ? report.holder_search.heap : worse(search.heap, report.holder_search.heap);
+  search.lost = first ? report.holder_search.lost : worse(search.lost, report.holder_search.lost);
   search.ns += report.holder_search.ns;
   search.bytes += report.holder_search.bytes;
   merge_bound(report.since_mark, &report_.since_mark);

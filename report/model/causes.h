@@ -9,7 +9,8 @@ namespace culprit::report {
 // Why memory was not freed. A group's cause is the first of these, in this order, that holds; the others are evidence.
 //   kCached: a segment of a known pooling allocator; kFailedFree: a free of it was refused; kHeld: a global still has
 //   the pointer; kException: an exception left the function that owned the memory; kErrorReturn: the owner returned
-//   early after a failed call; kContextTeardown: destroyed together with its context; kNeverFreed: no further evidence.
+//   early after a failed call; kContextTeardown: destroyed together with its context; kLost: no pointer to it was
+//   left at exit; kNeverFreed: no further evidence.
 enum class Cause {
 #define CAUSE(enumerator, ...) enumerator,
 #include "report/model/causes.def"

@@ -31,6 +31,41 @@ const char* heap_search_name(format::HeapSearch state) {
   return "not-run";
 }
 
+const char* lost_search_name(format::LostSearch state) {
+  using format::LostSearch;
+  switch (state) {
+    case LostSearch::kDone:
+      return "done";
+    case LostSearch::kGivenUp:
+      return "given-up";
+    case LostSearch::kThreads:
+      return "threads";
+    case LostSearch::kPython:
+      return "python";
+    case LostSearch::kAllocator:
+      return "allocator";
+    case LostSearch::kNotAllRecorded:
+      return "not-all-recorded";
+    case LostSearch::kDeviceCode:
+      return "device-code";
+    case LostSearch::kDriverObjects:
+      return "driver-objects";
+    case LostSearch::kShared:
+      return "shared";
+    case LostSearch::kDeviceNotRead:
+      return "device-not-read";
+    case LostSearch::kUnreadable:
+      return "unreadable";
+    case LostSearch::kKernelHolds:
+      return "kernel-holds";
+    case LostSearch::kDestructors:
+      return "destructors";
+    case LostSearch::kNotRun:
+      break;
+  }
+  return "not-run";
+}
+
 const char* error_type_name(format::ErrorType type) {
   using format::ErrorType;
   switch (type) {

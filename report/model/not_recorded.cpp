@@ -158,6 +158,41 @@ std::string not_searched_text(const Report& report) {
   return {};
 }
 
+std::string lost_not_known_text(const Report& report) {
+  using format::LostSearch;
+  const auto may_be_lost = [](const Group& group) { return group.cause == Cause::kNeverFreed; };
+  if (std::none_of(report.leaks.begin(), report.leaks.end(), may_be_lost)) return {};
+  switch (report.holder_search.lost) {
+    case LostSearch::kGivenUp:
+      return "the search was given up (it may take 3 s, read 4 GiB of the process and 2 GiB of its devices)";
+    case LostSearch::kThreads:
+      return "other threads of the program were still running at exit";
+    case LostSearch::kAllocator:
+      return "the heap is not glibc's, or its chunks could not be followed";
+    case LostSearch::kNotAllRecorded:
+      return "not all calls of CUDA were recorded";
+    case LostSearch::kDeviceCode:
+      return "kernels ran, and variables on the device may have pointers";
+    case LostSearch::kDriverObjects:
+      return "graphs, textures, arrays, VMM memory or other objects of the driver may have pointers";
+    case LostSearch::kShared:
+      return "memory is shared with other processes";
+    case LostSearch::kDeviceNotRead:
+      return "memory of a device could not be read: work went on at exit, a call had failed, or it is more than 2 GiB";
+    case LostSearch::kUnreadable:
+      return "not all memory, threads or descriptors of the process could be read";
+    case LostSearch::kKernelHolds:
+      return "the kernel may have pointers, for epoll, io_uring, timers or message queues";
+    case LostSearch::kDestructors:
+      return "thread-local objects were destroyed before the search";
+    case LostSearch::kDone:
+    case LostSearch::kNotRun:
+    case LostSearch::kPython:  // views of Python objects name the holders there
+      break;
+  }
+  return {};
+}
+
 std::string reasons_text(const Report& report) {
   std::string text;
   for (const std::string& reason : reasons_not_known(report)) text += (text.empty() ? "" : "; ") + reason;

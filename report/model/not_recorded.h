@@ -44,7 +44,12 @@ std::string recorded_share_text(const Report& report);
 // search for such globals ran, or has nothing to find.
 std::string not_searched_text(const Report& report);
 
-// The same for one group of leaks. Empty also when the group has a cause that no global changes.
+// Why memory that was never freed may be lost although the report does not say so: a sentence without a full stop.
+// Empty: the search was complete, was not wanted or did not begin, or no leak has that cause.
+std::string lost_not_known_text(const Report& report);
+
+// The same as not_searched_text(report) for one group of leaks. Empty also when the group has a cause that no global
+// changes.
 std::string not_searched_text(const Report& report, const Group& group);
 
 // Whether there are no such reasons.

@@ -96,6 +96,7 @@ struct HolderSearchInfo {
   std::uint64_t ns = 0;
   std::uint64_t bytes = 0;  // of module data and heap read
   format::HeapSearch heap = format::HeapSearch::kNotRun;
+  format::LostSearch lost = format::LostSearch::kNotRun;
 };
 
 // A period in which allocations were recorded.

@@ -101,8 +101,8 @@ TEST_CASE("the library exports its table and nothing else", "[exports]") {
   const std::set<std::string> named = first_captures(map, "^ *(\\w+);$");
   REQUIRE(named.count("dlsym") == 1);
   for (const char* name :
-       {"__cxa_throw", "__cxa_rethrow", "__cxa_begin_catch", "_Unwind_RaiseException", "pthread_exit", "pthread_cancel",
-        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"}) {
+       {"__cxa_atexit", "__cxa_throw", "__cxa_rethrow", "__cxa_begin_catch", "_Unwind_RaiseException", "pthread_exit",
+        "pthread_cancel", "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"}) {
     INFO(name);
     CHECK(named.count(name) == 1);
     CHECK(first_captures(symbols, " T (" + std::string(name) + ")$").size() == 1);

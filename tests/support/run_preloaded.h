@@ -47,6 +47,8 @@ struct Group {
   std::vector<Frame> stack;
   nlohmann::json json;
 
+  // No event says why it was not freed. It is lost, if that could be found out.
+  bool is_unexplained() const { return cause == "never-freed" || cause == "lost"; }
   // True when a frame is `function`, whatever its namespace and parameters.
   bool has_frame(const std::string& function) const;
 };

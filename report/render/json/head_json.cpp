@@ -512,7 +512,8 @@ Json holder_search_json(const HolderSearchInfo& search) {
   return {{"state", holder_search_name(search.state)},
           {"time_ns", search.ns},
           {"bytes", search.bytes},
-          {"heap", heap_search_name(search.heap)}};
+          {"heap", heap_search_name(search.heap)},
+          {"lost", lost_search_name(search.lost)}};
 }
 
 Json entries_json(const Breakdown& breakdown) {

@@ -348,6 +348,8 @@ class TextReport {
     }
     print_hidden();
     print_marked();
+    const std::string not_known = lost_not_known_text(report_);
+    if (!not_known.empty()) out_ << "lost    not known: " << not_known << "\n";
     for (const std::string& note : report_.notes) out_ << "note    " << printable(note) << "\n";
     for (const std::string& link : answer_links(report_)) out_ << "why     " << link << "\n";
     if (options_.kept && report_.summary.groups != 0) {

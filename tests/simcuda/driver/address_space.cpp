@@ -31,6 +31,7 @@ AddressSpace::AddressSpace(std::uint64_t base, std::size_t bytes, bool identity)
     if (host_ != nullptr) break;
   }
   if (host_ == nullptr) bytes_ = 0;
+  if (host_ != nullptr) mprotect(host_, bytes_, PROT_NONE);
   if (bytes_ != 0) add_range(base, bytes_);
 }
 
@@ -66,7 +67,16 @@ bool AddressSpace::allocate_at(std::uint64_t address, std::size_t bytes) {
   remove_range(range);
   if (address > begin) add_range(begin, address - begin);
   if (address + bytes < begin + length) add_range(address + bytes, begin + length - address - bytes);
+  make_accessible(address + bytes);
   return true;
+}
+
+void AddressSpace::make_accessible(std::uint64_t end) {
+  if (end - base_ <= accessible_) return;
+  std::size_t wanted = round_up(end - base_, kStep);
+  if (wanted > bytes_) wanted = bytes_;
+  mprotect(host_ + accessible_, wanted - accessible_, PROT_READ | PROT_WRITE);
+  accessible_ = wanted;
 }
 
 void AddressSpace::free(std::uint64_t address, std::size_t bytes) {
@@ -105,6 +115,7 @@ std::uint64_t AddressSpace::allocate_range(std::size_t bytes, std::size_t alignm
     remove_range(free_.find(begin));
     if (address > begin) add_range(begin, address - begin);
     if (address + bytes < begin + length) add_range(address + bytes, begin + length - address - bytes);
+    make_accessible(address + bytes);
     return address;
   }
   return 0;

@@ -43,13 +43,18 @@ class AddressSpace {
   static constexpr std::size_t kSmall = std::size_t{1} << 20;  // below: a free list for each size
   static constexpr std::size_t kSmallest = std::size_t{1} << 28;
   static constexpr std::size_t kSlab = std::size_t{2} << 20;
+  static constexpr std::size_t kStep = std::size_t{64} << 20;
 
   std::uint64_t allocate_range(std::size_t bytes, std::size_t alignment);
   void add_range(std::uint64_t address, std::size_t bytes);
   void remove_range(std::map<std::uint64_t, std::size_t>::iterator range);
 
+  // Addresses that were never allocated have no access, like those that the real driver reserves.
+  void make_accessible(std::uint64_t end);
+
   std::uint64_t base_;
   std::size_t bytes_;
+  std::size_t accessible_ = 0;  // the first bytes
   char* host_ = nullptr;
   std::vector<std::vector<std::uint64_t>> bins_;
   std::uint64_t slab_ = 0;

@@ -32,8 +32,8 @@ DriverState* driver_state = nullptr;  // guarded by lock
 std::uint64_t generation = 1;         // guarded by lock
 
 constexpr int kMaxDevices = 16;
-constexpr std::uint64_t kManagedBase = 0x6f0000000000;
-constexpr std::uint64_t kDeviceBase = 0x700000000000;
+constexpr std::uint64_t kManagedBase = 0x6f1d5ac00000;
+constexpr std::uint64_t kDeviceBase = 0x702d6ac00000;
 constexpr std::size_t kDeviceRange = std::size_t{1} << 39;  // addresses for each device, far more than its memory
 constexpr std::size_t kDefaultMemoryMb = 80 * 1024;
 

@@ -10,7 +10,7 @@
 //     memory of that size (ipc.cpp, vmm.cpp, pools.cpp).
 //   - cuModuleGetFunction finds every name in every image; a global variable has 1 MiB (modules.cpp).
 //   - The host can read device memory at its own address. The first allocation of device k is at
-//     0x700000000000 + k * 0x8000000000.
+//     0x702d6ac00000 + k * 0x8000000000, which no small numbers in memory look like.
 //
 // One lock guards all of it (Call takes it). Everything lives on the malloc heap, as in the real driver: .data and .bss
 // hold no copy of a handle, which matters to tools that search a process's globals for handles.

@@ -32,6 +32,14 @@ TEST_CASE("each type of evidence has its title", "[report][causes]") {
   CHECK(title_of(EvidenceType::kException, evidence) == "std::runtime_error “no room”");
   evidence.count = 3;
   CHECK(title_of(EvidenceType::kGraphLaunch, evidence) == "the graph was launched, 3 times");
+  CHECK(title_of(EvidenceType::kLost, evidence) == "no pointer to 3 of them was left at exit");
+  evidence.points_to = Cause::kLost;
+  CHECK(title_of(EvidenceType::kLost, evidence) == "no pointer to them was left at exit");
+  evidence.indirectly = 1;
+  CHECK(title_of(EvidenceType::kLost, evidence) ==
+        "no pointer to 2 of them was left at exit; only memory that is lost too has pointers to the other one");
+  evidence.indirectly = 3;
+  CHECK(title_of(EvidenceType::kLost, evidence) == "only memory that is lost too has pointers to them");
   evidence.forced = true;
   CHECK(title_of(EvidenceType::kException, evidence) == "thread unwound by pthread_exit or cancellation");
   Module module;

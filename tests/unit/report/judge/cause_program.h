@@ -116,6 +116,15 @@ struct CauseProgram : Program {
     record.place = DumpBuilder::frame(in, offset);
     dump.add_holder(record);
   }
+
+  // No pointer to the allocation was left.
+  void lose(format::Ref allocation, std::uint64_t place = format::kNoPointerLeft, std::uint32_t generation = 1) {
+    format::HolderRecord record = {};
+    record.state = generation << format::kStateBits | 1;
+    record.allocation = allocation;
+    record.place = place;
+    dump.add_holder(record);
+  }
 };
 
 // Each group of a report: "exception 2x 128 (exception, context-teardown)" for a leak with its count, bytes and

@@ -223,6 +223,25 @@ TEST_CASE("the history says how often the call was freed, and how the others wer
   }
 }
 
+TEST_CASE("lost memory has its sum, its fate and a hint", "[report][causes]") {
+  CauseProgram program;
+  const Ref stack = program.made_in(10);
+  program.lose(program.allocate(stack));
+  program.lose(program.allocate(stack), kOnlyLostPointerLeft);
+  const Report report = program.report();
+  REQUIRE(report.leaks.size() == 1);
+  const Group& group = report.leaks[0];
+  CHECK(group.evidence.at(0).count == 2);
+  CHECK(group.evidence.at(0).indirectly == 1);
+  CHECK(history_text(group) == "freed in 8 of 10 calls; the 2 that leaked all are lost");
+  CHECK(hint_for(group, false) == "other calls of this line are freed: look for the path that misses the free");
+  CauseProgram alone;
+  alone.lose(alone.allocate(alone.made));
+  CHECK(hint_for(alone.report().leaks.at(0), false) ==
+        "no code can free it any more: free where the last pointer is dropped or overwritten, or give it an owner "
+        "(RAII)");
+}
+
 TEST_CASE("two records of one throw do not count the calls twice", "[report][causes]") {
   CauseProgram program;
   const Ref stack = program.made_in(100);

@@ -154,13 +154,31 @@ TEST_CASE("memory of one stack is divided by cause and holder", "[report][judge]
          p.allocate(p.made);
        },
        "held 1x 64 (held); never-freed 1x 64"},
+      {"no pointer left", [](CauseProgram& p) { p.lose(p.allocate(p.made)); }, "lost 1x 64 (lost)"},
+      {"no pointer left to one of two",
+       [](CauseProgram& p) {
+         p.lose(p.allocate(p.made));
+         p.allocate(p.made);
+       },
+       "never-freed 2x 128 (lost)"},
+      {"lost by an exception", [](CauseProgram& p) { p.lose(p.allocate(p.made, p.thrown())); },
+       "exception 1x 64 (exception, lost)"},
+      {"lost, and held after all",
+       [](CauseProgram& p) {
+         const Ref allocation = p.allocate(p.made);
+         p.lose(allocation);
+         p.hold(allocation, 0x9000);
+       },
+       "held 1x 64 (held)"},
+      {"lost, and freed since", [](CauseProgram& p) { p.lose(p.allocate(p.made), kNoPointerLeft, 7); },
+       "never-freed 1x 64"},
   });
 }
 
 TEST_CASE("the first cause of the order wins", "[report][judge]") {
   CHECK(decide_cause({}) == Cause::kNeverFreed);
-  const Cause order[] = {Cause::kCached,      Cause::kFailedFree,      Cause::kHeld,      Cause::kException,
-                         Cause::kErrorReturn, Cause::kContextTeardown, Cause::kNeverFreed};
+  const Cause order[] = {Cause::kCached,      Cause::kFailedFree,      Cause::kHeld, Cause::kException,
+                         Cause::kErrorReturn, Cause::kContextTeardown, Cause::kLost, Cause::kNeverFreed};
   for (std::size_t i = 1; i < std::size(order); ++i) {
     std::vector<Evidence> evidence(2);
     evidence[0].points_to = order[i];

@@ -1,0 +1,92 @@
+#include "interpose/causes/device_copies.h"
+
+#include "interpose/driver/driver.h"
+#include "interpose/process/process.h"
+#include "interpose/system/clock.h"
+#include "interpose/system/os.h"
+
+namespace culprit {
+namespace {
+
+using format::AllocationRecord;
+using format::ContextRecord;
+
+constexpr std::uint32_t kPauseMicroseconds = 50;
+
+bool is_live(const AllocationRecord& record) {
+  const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
+  return state == static_cast<std::uint32_t>(format::AllocationState::kLive);
+}
+
+}  // namespace
+
+// Asks until the answer is another one than "not ready".
+template <typename Query>
+bool DeviceCopies::wait(Query query) const {
+  for (;;) {
+    const CUresult status = query();
+    if (status != CUDA_ERROR_NOT_READY) return status == CUDA_SUCCESS;
+    if (clock_ns(CLOCK_MONOTONIC) > deadline_ns_) return false;
+    sleep_microseconds(kPauseMicroseconds);
+  }
+}
+
+// An event on the legacy stream waits for all streams but those that do not block; these are asked one by one.
+bool DeviceCopies::is_idle(CUcontext context, std::uint32_t index) {
+  const PushedContext pushed(context);
+  CUevent event = nullptr;
+  if (!pushed.done() || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+  bool idle = driver().cuEventRecord(event, CU_STREAM_LEGACY) == CUDA_SUCCESS &&
+              wait([&] { return driver().cuEventQuery(event); });
+  driver().cuEventDestroy_v2(event);
+  process_.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
+    if (!idle || record.kind != format::Kind::kStream || record.context != index || !is_live(record)) return;
+    const auto stream = reinterpret_cast<CUstream>(record.handle);
+    idle = wait([&] { return driver().cuStreamQuery(stream); });
+  });
+  return idle;
+}
+
+bool DeviceCopies::all_idle() {
+  if (has_captures(process_)) return false;
+  bool idle = true;
+  std::uint32_t index = 0;
+  process_.dump.for_each_record<ContextRecord>(format::ChunkType::kContexts, [&](const ContextRecord& record) {
+    if (record.state == format::ContextState::kAlive && idle)
+      idle = is_idle(reinterpret_cast<CUcontext>(record.handle), index);
+    ++index;
+  });
+  return idle;
+}
+
+bool DeviceCopies::use(const GpuBlock& block) {
+  if (stream_ != nullptr && device_ == block.device) return true;
+  close();
+  context_ = process_.tables.contexts.any_context_on(block.device);
+  const PushedContext pushed(context_);
+  if (!pushed.done() || driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
+    stream_ = nullptr;
+    return false;
+  }
+  device_ = block.device;
+  return true;
+}
+
+bool DeviceCopies::read(const GpuBlock& block, std::uint64_t offset, std::uint64_t bytes, void* to) {
+  if (stuck_ || !use(block)) return false;
+  const PushedContext pushed(context_);
+  if (!pushed.done() ||
+      driver().cuMemcpyDtoHAsync_v2(to, static_cast<CUdeviceptr>(block.begin + offset), bytes, stream_) != CUDA_SUCCESS)
+    return false;
+  stuck_ = !wait([&] { return driver().cuStreamQuery(stream_); });
+  return !stuck_;
+}
+
+void DeviceCopies::close() {
+  if (stream_ == nullptr || stuck_) return;
+  const PushedContext pushed(context_);
+  if (pushed.done()) driver().cuStreamDestroy_v2(stream_);
+  stream_ = nullptr;
+}
+
+}  // namespace culprit

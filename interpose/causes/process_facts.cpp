@@ -1,0 +1,201 @@
+#include "interpose/causes/process_facts.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/base/elf_symbols.h"
+#include "interpose/base/own_module.h"
+#include "interpose/base/text_writer.h"
+#include "interpose/causes/holder_search.h"
+#include "interpose/loader/loader_modules.h"
+#include "interpose/system/memory_map.h"
+#include "interpose/system/os.h"
+#include "interpose/system/own_files.h"
+#include "interpose/system/raw_calls.h"
+#include "interpose/system/restrictions.h"
+
+namespace culprit {
+namespace {
+
+// getdents64(2).
+struct FolderEntry {
+  std::uint64_t inode;
+  std::int64_t next;
+  std::uint16_t bytes;
+  std::uint8_t type;
+  char name[];
+};
+
+// Calls visit(name) for each entry of a folder of this process in /proc, until it returns false. Returns whether all
+// were visited.
+template <typename Visit>
+bool for_each_entry(const char* folder, Visit visit) {
+  if (calls_restricted_now()) return false;
+  const int fd = open_own_file(folder, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return false;
+  alignas(8) char buffer[2048];
+  bool all = true;
+  for (;;) {
+    const long got = system_call(SYS_getdents64, fd, buffer, sizeof(buffer));
+    if (got <= 0) {
+      all = all && got == 0;
+      break;
+    }
+    for (long at = 0; at < got && all;) {
+      const auto* entry = reinterpret_cast<const FolderEntry*>(buffer + at);
+      if (entry->name[0] != '.') all = visit(static_cast<const char*>(entry->name));
+      at += entry->bytes;
+    }
+    if (!all) break;
+  }
+  os.close_file(fd);
+  return all;
+}
+
+const char* file_name(const char* path) {
+  const char* slash = path == nullptr ? nullptr : std::strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path == nullptr ? "" : path;
+}
+
+bool begins_with(const char* text, const char* prefix) { return std::strncmp(text, prefix, std::strlen(prefix)) == 0; }
+
+enum class Code { kDriver, kNeutral, kProgram };
+
+// Whose code lies at an address. libc's, the loader's and ours is on the stack of every thread.
+Code code_at(std::uint64_t address) {
+  if (in_own_module(address)) return Code::kNeutral;
+  struct dl_phdr_info module;
+  if (!find_module(address, &module)) return Code::kNeutral;
+  const char* name = file_name(module.dlpi_name);
+  if (is_driver_library(name)) return Code::kDriver;
+  for (const char* neutral : {"libc.so", "libc-2", "ld-linux", "libpthread", "linux-vdso"}) {
+    if (begins_with(name, neutral)) return Code::kNeutral;
+  }
+  return Code::kProgram;
+}
+
+// The stack pointer of a thread that waits in a system call; 0: it runs, or that is not known. The file has the number
+// of the call, six arguments, the stack pointer and the program counter.
+std::uint64_t stack_pointer_of(const char* thread) {
+  char path[64];
+  TextWriter(path, sizeof(path)) << "/proc/self/task/" << thread << "/syscall";
+  char text[256];
+  if (read_small_file(path, text, sizeof(text)) == 0) return 0;
+  constexpr int kBefore = 7;
+  const char* at = text;
+  for (int i = 0; i < kBefore; ++i) {
+    at = std::strchr(at, ' ');
+    if (at == nullptr) return 0;
+    ++at;
+  }
+  return std::strtoull(at, nullptr, 16);
+}
+
+constexpr int kTries = 20;
+constexpr std::uint32_t kPauseMicroseconds = 1000;
+
+OtherThreads look_at_thread(const char* thread, const MemoryMap& map) {
+  std::uint64_t stack = stack_pointer_of(thread);
+  // A thread that has just begun, or that does something short.
+  for (int tries = 0; stack == 0 && tries < kTries; ++tries) {
+    sleep_microseconds(kPauseMicroseconds);
+    stack = stack_pointer_of(thread);
+  }
+  const Mapping* mapping = stack == 0 ? nullptr : map.find(stack);
+  if (mapping == nullptr) return OtherThreads::kUnknown;
+  bool driver = false;
+  std::uint64_t words[128];
+  for (std::uint64_t at = stack / 8 * 8; at < mapping->end;) {
+    const std::uint64_t wanted = mapping->end - at < sizeof(words) ? mapping->end - at : sizeof(words);
+    const std::int64_t got = os.read_own_memory(words, at, wanted);
+    if (got < 8) return OtherThreads::kUnknown;
+    for (std::int64_t i = 0; i < got / 8; ++i) {
+      const Mapping* code = map.find(words[i]);
+      if (code == nullptr || (code->protection & PROT_EXEC) == 0) continue;
+      const Code whose = code_at(words[i]);
+      if (whose == Code::kProgram) return OtherThreads::kProgram;
+      driver = driver || whose == Code::kDriver;
+    }
+    at += static_cast<std::uint64_t>(got) / 8 * 8;
+  }
+  return driver ? OtherThreads::kNone : OtherThreads::kProgram;
+}
+
+// Whether a relocation of the module names one of the functions by which thread-local objects are destroyed.
+bool has_thread_local_objects(const ElfModule& module) {
+  const auto names_one = [&](const ElfW(Rela) & relocation) {
+    const std::uint64_t symbol = ELF64_R_SYM(relocation.r_info);
+    return symbol != 0 && begins_with(module.strings + module.symbols[symbol].st_name, "__cxa_thread_atexit");
+  };
+  const Relocations relocations = relocations_of(module);
+  const auto in = [&](const Relocations::Table& table) { return std::any_of(table.begin(), table.end(), names_one); };
+  return in(relocations.calls) || in(relocations.data);
+}
+
+}  // namespace
+
+bool is_driver_library(const char* path) {
+  const char* name = file_name(path);
+  return begins_with(name, "libcuda.so") || begins_with(name, "libnvidia-");
+}
+
+OtherThreads other_threads(const MemoryMap& map) {
+  if (!is_main_thread()) return OtherThreads::kProgram;
+  look_at_restrictions();
+  if (threads_seen() == 1) return OtherThreads::kNone;
+  OtherThreads found = OtherThreads::kNone;
+  const long self = system_call(SYS_gettid);
+  const bool all = for_each_entry("../../task", [&](const char* name) {
+    if (std::strtol(name, nullptr, 10) != self) found = look_at_thread(name, map);
+    return found == OtherThreads::kNone;
+  });
+  return all || found != OtherThreads::kNone ? found : OtherThreads::kUnknown;
+}
+
+KernelHolds kernel_holds() {
+  KernelHolds found = KernelHolds::kNothing;
+  const bool all = for_each_entry("fd", [&](const char* name) {
+    char path[64];
+    TextWriter(path, sizeof(path)) << "/proc/self/fd/" << name;
+    char target[64] = {};
+    const long length = system_call(SYS_readlink, path, target, sizeof(target) - 1);
+    for (const char* keeper :
+         {"anon_inode:[eventpoll]", "anon_inode:[io_uring]", "anon_inode:[timerfd]", "/dev/mqueue"}) {
+      if (length > 0 && begins_with(target, keeper)) found = KernelHolds::kPointers;
+    }
+    return found == KernelHolds::kNothing;
+  });
+  return all || found != KernelHolds::kNothing ? found : KernelHolds::kUnknown;
+}
+
+bool malloc_is_glibcs() {
+  bool glibcs = false;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    if (!defines_symbol(module, "malloc", gnu_hash_of("malloc"))) return false;
+    const char* name = file_name(info.dlpi_name);
+    glibcs = (begins_with(name, "libc.so.6") || begins_with(name, "libc-2")) &&
+             find_symbol(module, "gnu_get_libc_version") != 0;
+    return true;
+  });
+  return glibcs;
+}
+
+bool destructors_come_later() {
+  bool ours = false;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+    if (!defines_symbol(module, "__cxa_atexit", gnu_hash_of("__cxa_atexit"))) return false;
+    ours = in_own_module(module.begin);
+    return true;
+  });
+  if (!ours) return false;
+  return !any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    const char* name = file_name(info.dlpi_name);
+    if (in_own_module(module.begin) || is_driver_library(name) || begins_with(name, "libstdc++.so")) return false;
+    return has_thread_local_objects(module);
+  });
+}
+
+}  // namespace culprit

@@ -1,0 +1,40 @@
+// Facts about this process that a search for lost memory depends on: its threads, its descriptors and its malloc.
+#pragma once
+
+#include <cstdint>
+
+namespace culprit {
+
+class MemoryMap;
+
+enum class OtherThreads {
+  kNone,  // or only threads that the driver started, which run no code of the program
+  kProgram,
+  kUnknown,
+};
+
+// Looks which threads run beside the caller. The thread of a driver waits in a system call, with code of the driver
+// and without any of the program on its stack. Changes errno. On the tracker's own stack only.
+OtherThreads other_threads(const MemoryMap& map);
+
+enum class KernelHolds {
+  kNothing,
+  kPointers,  // for epoll, io_uring or a message queue
+  kUnknown,
+};
+
+// Looks whether the process has a descriptor with which the kernel keeps words of the program. Changes errno.
+KernelHolds kernel_holds();
+
+// Whether malloc() is that of glibc, and nothing else in the process takes its place.
+bool malloc_is_glibcs();
+
+// Whether the name of a module is one of the driver (libcuda, libnvidia-...).
+bool is_driver_library(const char* path);
+
+// Whether all objects of the program still exist when the first exit handler runs: see exit_order.h. False if a library
+// of the program has thread-local objects with destructors, which exit() destroys before all handlers, or if another
+// library takes the place of our __cxa_atexit().
+bool destructors_come_later();
+
+}  // namespace culprit
