@@ -9,7 +9,6 @@
 namespace culprit::report {
 namespace {
 
-constexpr std::size_t kLeastTimes = 24;
 constexpr std::size_t kWindows = 24;
 constexpr std::size_t kLeastWindows = 5;  // after the warm-up: with fewer Mann-Kendall cannot reach kRare
 constexpr double kWarmUp = 0.25;          // of the time

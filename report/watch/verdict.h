@@ -9,6 +9,9 @@
 
 namespace culprit::report {
 
+// With fewer samples nothing is known of a process.
+inline constexpr std::size_t kLeastTimes = 24;
+
 enum class WatchVerdict {
   kLeaking,
   kWarmingUp,      // it grows, and whether it goes on is not known yet

@@ -92,8 +92,8 @@ GUEST_FUNCTION void use(const Driver& driver) {
     }
     CUevent event = nullptr;
     if (driver.make_event == nullptr || driver.end_event == nullptr) continue;
-    CHECKED(driver.make_event(&event, 0));
-    CHECKED(driver.end_event(event));
+    // A driver of these tests may make no event, or end none.
+    if (driver.make_event(&event, 0) == CUDA_SUCCESS && event != nullptr) driver.end_event(event);
   }
   KEEP_FRAME();
 }
