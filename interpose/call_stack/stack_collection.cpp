@@ -46,8 +46,7 @@ void StackCollection::mark_allocations(const Parts& parts, bool forget_ended) {
     const std::uint32_t state = read_live(record.state);
     if (state == 0) return;  // never used
     const std::uint8_t flags = read_live(record.flags);
-    const bool is_empty =
-        (state & ((1U << format::kStateBits) - 1)) == static_cast<std::uint32_t>(AllocationState::kEmpty);
+    const bool is_empty = format::state_of(state) == AllocationState::kEmpty;
     const bool is_ended = is_empty && (flags & format::kFlagEnded) != 0;
     if (is_ended && forget_ended) {
       forget_ended_record(record);

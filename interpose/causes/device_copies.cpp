@@ -13,11 +13,6 @@ using format::ContextRecord;
 
 constexpr std::uint32_t kPauseMicroseconds = 50;
 
-bool is_live(const AllocationRecord& record) {
-  const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
-  return state == static_cast<std::uint32_t>(format::AllocationState::kLive);
-}
-
 }  // namespace
 
 // Asks until the answer is another one than "not ready".
@@ -40,7 +35,7 @@ bool DeviceCopies::is_idle(CUcontext context, std::uint32_t index) {
               wait([&] { return driver().cuEventQuery(event); });
   driver().cuEventDestroy_v2(event);
   process_.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-    if (!idle || record.kind != format::Kind::kStream || record.context != index || !is_live(record)) return;
+    if (!idle || record.kind != format::Kind::kStream || record.context != index || !is_live_now(record)) return;
     const auto stream = reinterpret_cast<CUstream>(record.handle);
     idle = wait([&] { return driver().cuStreamQuery(stream); });
   });
@@ -75,9 +70,8 @@ bool DeviceCopies::use(const GpuBlock& block) {
 bool DeviceCopies::read(const GpuBlock& block, std::uint64_t offset, std::uint64_t bytes, void* to) {
   if (stuck_ || !use(block)) return false;
   const PushedContext pushed(context_);
-  if (!pushed.done() ||
-      driver().cuMemcpyDtoHAsync_v2(to, static_cast<CUdeviceptr>(block.begin + offset), bytes, stream_) != CUDA_SUCCESS)
-    return false;
+  const CUdeviceptr from = block.begin + offset;
+  if (!pushed.done() || driver().cuMemcpyDtoHAsync_v2(to, from, bytes, stream_) != CUDA_SUCCESS) return false;
   stuck_ = !wait([&] { return driver().cuStreamQuery(stream_); });
   return !stuck_;
 }

@@ -12,10 +12,7 @@ namespace {
 using format::AllocationRecord;
 using format::AllocationState;
 using format::Kind;
-
-AllocationState state_of(std::uint32_t state) {
-  return static_cast<AllocationState>(state & ((1U << format::kStateBits) - 1));
-}
+using format::state_of;
 
 bool is_addressed(Kind kind) {
   return kind == Kind::kDevice || kind == Kind::kPitched || kind == Kind::kManaged || kind == Kind::kPinnedHost ||

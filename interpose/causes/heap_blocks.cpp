@@ -1,17 +1,13 @@
 #include "interpose/causes/heap_blocks.h"
 
+#include "interpose/causes/malloc_layout.h"
 #include "interpose/system/own_memory.h"
 
 namespace culprit {
-namespace {
 
-// glibc, malloc/malloc.c: see heap_chunks.h.
-constexpr std::uint64_t kHeader = 16;
-constexpr std::uint64_t kAlignment = 16;
-constexpr std::uint64_t kLeastSize = 32;
-constexpr std::uint64_t kInUseBefore = 1;
-constexpr std::uint64_t kOwnMapping = 2;
-constexpr std::uint64_t kSizeFlags = 7;
+using namespace malloc_layout;
+
+namespace {
 
 // In the heap of a thread: struct heap_info, and in the arena's first heap struct malloc_state, lie before the first
 // chunk. Their sizes differ between versions.

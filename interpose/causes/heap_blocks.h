@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "interpose/causes/heap_chunks.h"
+#include "interpose/causes/malloc_layout.h"
 #include "interpose/system/written_memory.h"
 
 namespace culprit {
@@ -81,10 +82,11 @@ class HeapBlocks {
   static constexpr std::uint64_t kMarked = 4;
   static constexpr std::uint64_t kMapped = 8;  // has a mapping of its own
   static constexpr std::uint64_t kFlags = 15;
-  static constexpr std::uint64_t kThreadHeap = 64 << 20;
 
-  static bool is_heap_place(std::uint64_t address) { return address % kThreadHeap == 0; }
-  static std::uint64_t next_heap_place(std::uint64_t address) { return (address / kThreadHeap + 1) * kThreadHeap; }
+  static bool is_heap_place(std::uint64_t address) { return address % malloc_layout::kThreadHeap == 0; }
+  static std::uint64_t next_heap_place(std::uint64_t address) {
+    return (address / malloc_layout::kThreadHeap + 1) * malloc_layout::kThreadHeap;
+  }
 
   std::uint32_t search(std::uint64_t address) const;
   bool add_thread_heap(std::uint64_t base, std::uint64_t most, std::uint64_t* end);

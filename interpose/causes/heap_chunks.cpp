@@ -1,19 +1,15 @@
 #include "interpose/causes/heap_chunks.h"
 
+#include "interpose/causes/malloc_layout.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"
 #include "interpose/system/own_memory.h"
 
 namespace culprit {
-namespace {
 
-// glibc: chunks begin at multiples of 16, and the smallest takes 32 bytes with its header.
-constexpr std::uint64_t kAlignment = 16;
-constexpr std::uint64_t kHeader = 16;  // before the begin, of which the first half belongs to the chunk before
-constexpr std::uint64_t kLeastSize = 32;
-constexpr std::uint64_t kInUseBefore = 1;
-constexpr std::uint64_t kOwnMapping = 2;
-constexpr std::uint64_t kFlags = 7;
+using namespace malloc_layout;
+
+namespace {
 
 // A pointer into a chunk (a base class, an element, the object behind the counters of make_shared) is followed if the
 // chunk begins so many bytes before it.
@@ -23,9 +19,7 @@ constexpr std::uint64_t kFarthestInside = 1024;
 // at.
 constexpr int kMostSideBySide = 64;
 
-// glibc, malloc/arena.c: the heaps of threads begin at multiples of their largest size, with struct heap_info: the
-// arena, the heap before, the size.
-constexpr std::uint64_t kThreadHeap = 64 << 20;
+// glibc, malloc/arena.c: the heap of a thread begins with struct heap_info: the arena, the heap before, the size.
 constexpr std::uint64_t kThreadHeapHeader = 24;
 
 }  // namespace
@@ -90,7 +84,7 @@ void HeapChunks::learn_key(const Heap& heap) {
   const std::uint64_t cache = heap.begin + kHeader;
   std::uint64_t header = 0;
   if (!pages_.word(cache - 8, &header)) return;
-  const std::uint64_t counts = (header & ~kFlags) - kHeader - kSizes * sizeof(std::uint64_t);
+  const std::uint64_t counts = (header & ~kSizeFlags) - kHeader - kSizes * sizeof(std::uint64_t);
   if (counts != kSizes && counts != 2 * kSizes) return;  // one byte each until 2.29, two from 2.30 on
   for (std::uint64_t i = 0; i < kSizes && key_ == 0; ++i) {
     std::uint64_t first = 0;
@@ -149,12 +143,12 @@ bool HeapChunks::find_between(std::uint64_t address, std::uint64_t begin, std::u
 bool HeapChunks::chunk_at(std::uint64_t begin, std::uint64_t least, std::uint64_t end, HeapChunk* chunk) {
   std::uint64_t header = 0;
   if (begin < least + kHeader || !pages_.word(begin - 8, &header) || (header & kOwnMapping) != 0) return false;
-  const std::uint64_t size = header & ~kFlags;
+  const std::uint64_t size = header & ~kSizeFlags;
   // The next header must lie inside, too.
   if (size < kLeastSize || size % kAlignment != 0 || size > end - begin || end - begin - size < 8) return false;
   std::uint64_t next = 0;
   if (!pages_.word(begin - 8 + size, &next) || (next & kInUseBefore) == 0) return false;
-  const std::uint64_t next_size = next & ~kFlags;
+  const std::uint64_t next_size = next & ~kSizeFlags;
   if (next_size < kAlignment || next_size % kAlignment != 0 || next_size > end - (begin - kHeader + size)) return false;
   std::uint64_t second = 0;
   if (key_ != 0 && pages_.word(begin + 8, &second) && second == key_) return false;
@@ -178,8 +172,8 @@ bool HeapChunks::find_mapped(std::uint64_t address, const Heap& heap, HeapChunk*
     std::uint64_t before = 0;
     std::uint64_t header = 0;
     if (!pages_.word(page, &before) || !pages_.word(page + 8, &header)) return false;
-    *size = header & ~kFlags;
-    return (header & kFlags) == kOwnMapping && before == 0 && *size != 0 && *size % PageCopies::kPage == 0 &&
+    *size = header & ~kSizeFlags;
+    return (header & kSizeFlags) == kOwnMapping && before == 0 && *size != 0 && *size % PageCopies::kPage == 0 &&
            *size <= heap.end - page;
   };
   const auto take = [&](std::uint64_t page, std::uint64_t size) {

@@ -8,12 +8,6 @@ namespace {
 
 using format::AllocationRecord;
 
-bool is_live_now(const AllocationRecord& record) {
-  const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE);
-  return static_cast<format::AllocationState>(state & ((1U << format::kStateBits) - 1)) ==
-         format::AllocationState::kLive;
-}
-
 // Calls visit(handle, record) for live memory: a `handle` that is found means that `record` is held.
 template <typename Visit>
 void for_each_live_handle(Process& process, Visit visit) {

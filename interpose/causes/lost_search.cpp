@@ -159,13 +159,11 @@ class LostSearcher {
   // Only of those that exist: the memory of others may be the program's by now.
   template <typename Visit>
   void for_each_object(Visit visit) {
-    process_.dump.for_each_record<AllocationRecord>(
-        format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-          const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE);
-          const bool live =
-              (state & ((1U << format::kStateBits) - 1)) == static_cast<std::uint32_t>(format::AllocationState::kLive);
-          if (live && !is_memory(record.kind)) visit(record.handle);
-        });
+    process_.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations,
+                                                    [&](const AllocationRecord& record) {
+                                                      if (is_live_now(record) && !is_memory(record.kind))
+                                                        visit(record.handle);
+                                                    });
     process_.dump.for_each_record<format::ContextRecord>(format::ChunkType::kContexts,
                                                          [&](const format::ContextRecord& record) {
                                                            if (record.state == format::ContextState::kAlive)

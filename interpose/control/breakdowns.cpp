@@ -55,11 +55,6 @@ struct Sums {
   }
 };
 
-bool is_live(const AllocationRecord& record) {
-  std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
-  return state == static_cast<std::uint32_t>(format::AllocationState::kLive);
-}
-
 // Inserts `share` into the record's sorted list; a share that drops out is added to the others.
 void insert(const BreakdownShare& share, BreakdownRecord* record) {
   BreakdownShare moving = share;
@@ -78,7 +73,7 @@ void add_up(Process& process, Sums* sums, BreakdownRecord* record) {
   std::memset(record->shares, 0, sizeof(record->shares));
   record->live_bytes = record->live_count = 0;
   process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& one) {
-    if (!is_live(one) || one.device != record->device || !is_on_device(one.kind)) return;
+    if (!is_live_now(one) || one.device != record->device || !is_on_device(one.kind)) return;
     std::uint64_t bytes = physical_bytes(one);
     if (bytes == 0) return;
     sums->add(one, bytes);

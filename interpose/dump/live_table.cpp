@@ -28,7 +28,7 @@ void LiveTable::repair_left_shard(DumpWriter& dump) {
     if (&shard.lock != left) continue;
     shard.index.repair([&](const HashIndex::Entry& entry) {
       const auto* record = dump.at<AllocationRecord>(entry.value);
-      auto state = static_cast<AllocationState>(record->state & ((1U << format::kStateBits) - 1));
+      auto state = format::state_of(record->state);
       return state == AllocationState::kLive && record->handle == entry.key &&
              (entry.tag & 0xffff) == tag_of(std::uint32_t{space_of(record->kind)}, record->device);
     });
@@ -118,7 +118,7 @@ bool LiveTable::find_ended(std::uint8_t space, std::uint64_t handle, AllocationR
     std::uint32_t before = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE);
     AllocationRecord copy = record;
     if (copy.handle != handle || space_of(copy.kind) != space || (copy.flags & format::kFlagEnded) == 0) return;
-    auto state = static_cast<AllocationState>(before & ((1U << format::kStateBits) - 1));
+    auto state = format::state_of(before);
     if (state != AllocationState::kEmpty || __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) != before) return;
     // Two live allocations cannot share a handle: the one made last is the one ended last.
     if (any && copy.time_ns <= found->time_ns) return;

@@ -12,6 +12,9 @@ enum class AllocationState : std::uint32_t {
   kFreeing = 2,  // a free was recorded and the driver has not answered yet: still live for a reader
 };
 constexpr std::uint32_t kStateBits = 2;  // AllocationRecord::state = generation << kStateBits | AllocationState
+constexpr AllocationState state_of(std::uint32_t state) {
+  return static_cast<AllocationState>(state & ((1U << kStateBits) - 1));
+}
 
 enum AllocationFlags : std::uint8_t {
   kFlagExitPhase = 1,       // made while exit handlers were running
@@ -64,6 +67,12 @@ struct AllocationRecord {
     Ref next;      // in an unused record, for the writer only: the next unused one (record_pool.h)
   };
 };
+
+// Whether a record is of a live allocation, while another thread may change that. The record's other fields are then
+// complete.
+inline bool is_live_now(const AllocationRecord& record) {
+  return state_of(__atomic_load_n(&record.state, __ATOMIC_ACQUIRE)) == AllocationState::kLive;
+}
 static_assert(sizeof(AllocationRecord) == 64);
 static_assert(offsetof(AllocationRecord, time_ns) == 32);
 static_assert(offsetof(AllocationRecord, evidence) == 48);

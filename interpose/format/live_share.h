@@ -10,7 +10,7 @@ namespace culprit {
 
 // Whether the record with this AllocationRecord::state is a live allocation for a reader.
 constexpr bool is_live_state(std::uint32_t state) {
-  const auto kind = static_cast<format::AllocationState>(state & ((1U << format::kStateBits) - 1));
+  const auto kind = format::state_of(state);
   return kind == format::AllocationState::kLive || kind == format::AllocationState::kFreeing;
 }
 

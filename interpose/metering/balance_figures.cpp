@@ -18,9 +18,7 @@ void read_custom_pools(Process& process, BalanceRecord* balance) {
   CUmemoryPool pools[kMost];
   int count = 0;
   process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-    const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
-    if (state == static_cast<std::uint32_t>(format::AllocationState::kLive) && record.kind == Kind::kMemoryPool &&
-        record.device == balance->device && count < kMost)
+    if (is_live_now(record) && record.kind == Kind::kMemoryPool && record.device == balance->device && count < kMost)
       pools[count++] = reinterpret_cast<CUmemoryPool>(record.handle);
   });
   for (int i = 0; i < count; ++i) read_pool(pools[i], &balance->custom_reserved, &balance->custom_used);
@@ -31,9 +29,7 @@ void read_custom_pools(Process& process, BalanceRecord* balance) {
 void add_up_live(Process& process, BalanceRecord* balance) {
   LiveMemory live;
   process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-    const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
-    if (state == static_cast<std::uint32_t>(format::AllocationState::kLive) && record.device == balance->device)
-      live.add(record);
+    if (is_live_now(record) && record.device == balance->device) live.add(record);
   });
   live.write(balance);
 }

@@ -248,7 +248,7 @@ class ThreadPaths {
   bool lives(const Entry& entry) const {
     std::uint32_t state = __atomic_load_n(&dump_->at<format::AllocationRecord>(entry.record)->state, __ATOMIC_RELAXED);
     return state >> format::kStateBits == entry.generation &&
-           (state & ((1U << format::kStateBits) - 1)) != static_cast<std::uint32_t>(format::AllocationState::kEmpty);
+           format::state_of(state) != format::AllocationState::kEmpty;
   }
   Node add_node(Node outer, std::uint64_t address, std::uint64_t pointer, bool cut);
   Path add_path(const std::uint64_t* addresses, const std::uint64_t* pointers, int count, bool cut);

@@ -68,10 +68,8 @@ Unfreed count_unfreed(DumpWriter& dump, DumpTables& tables) {
   // In the dump and not in the index, which has no record of a driver that was closed.
   dump.for_each_record<format::AllocationRecord>(
       format::ChunkType::kAllocations, [&](const format::AllocationRecord& record) {
-        const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
         const bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
-        if (state != static_cast<std::uint32_t>(format::AllocationState::kLive) || !is_memory(record.kind) || !physical)
-          return;
+        if (!is_live_now(record) || !is_memory(record.kind) || !physical) return;
         unfreed.bytes += record.bytes;
         ++unfreed.count;
       });

@@ -290,7 +290,7 @@ CallCounts Dump::call_counts() const {
 }
 
 bool Dump::is_live(std::uint32_t state) {
-  const auto kind = static_cast<AllocationState>(state & ((1U << kStateBits) - 1));
+  const auto kind = format::state_of(state);
   return kind == AllocationState::kLive || kind == AllocationState::kFreeing;
 }
 

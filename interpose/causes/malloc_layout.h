@@ -1,0 +1,19 @@
+// How glibc's malloc lays out its chunks: see heap_chunks.h for the picture (malloc/malloc.c and malloc/arena.c).
+#pragma once
+
+#include <cstdint>
+
+namespace culprit::malloc_layout {
+
+// Chunks begin at multiples of 16, and the smallest takes 32 bytes with its header.
+inline constexpr std::uint64_t kAlignment = 16;
+inline constexpr std::uint64_t kHeader = 16;  // before the begin; its first half belongs to the chunk before
+inline constexpr std::uint64_t kLeastSize = 32;
+// Flags in the size.
+inline constexpr std::uint64_t kInUseBefore = 1;
+inline constexpr std::uint64_t kOwnMapping = 2;
+inline constexpr std::uint64_t kSizeFlags = 7;
+// The heaps of threads begin at multiples of their largest size.
+inline constexpr std::uint64_t kThreadHeap = 64 << 20;
+
+}  // namespace culprit::malloc_layout
