@@ -36,7 +36,7 @@ bool for_each_entry(const char* folder, Visit visit) {
   if (calls_restricted_now()) return false;
   const int fd = open_own_file(folder, O_RDONLY | O_DIRECTORY);
   if (fd < 0) return false;
-  alignas(8) char buffer[2048];
+  alignas(8) char buffer[2048] = {};
   bool all = true;
   for (;;) {
     const long got = system_call(SYS_getdents64, fd, buffer, sizeof(buffer));
