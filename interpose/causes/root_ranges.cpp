@@ -123,7 +123,10 @@ void RootRanges::add(std::uint64_t begin, std::uint64_t end, bool shared, bool r
         full_ = true;
         return;
       }
-      list_[count_++] = {begin, stop, shared, readable};
+      // A pointer may lie across the border of two ranges.
+      constexpr std::uint64_t kBytesBefore = sizeof(std::uint64_t) - 1;
+      const bool continues = count_ != 0 && list_[count_ - 1].end == begin && list_[count_ - 1].readable && readable;
+      list_[count_++] = {continues ? begin - kBytesBefore : begin, stop, shared, readable};
     }
     if (last) return;
     begin = std::max(begin, skip->end);

@@ -107,6 +107,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kPlaces = {
       "shm",
       "file",
       "page-border",
+      "heap-border",
+      "mapping-border",
       "read-only-file",
       "pinned",
       "managed",

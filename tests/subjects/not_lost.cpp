@@ -181,6 +181,22 @@ SUBJECT_FUNCTION void keep_in_memory(const std::string& how) {
     void* pointer = allocate_here();
     memcpy(memory + (4 << 20) - 3, &pointer, sizeof(pointer));
   }
+  if (how == "heap-border") {
+    // Where the heap of a thread might begin, and none does.
+    constexpr std::uintptr_t kHeap = 64 << 20;
+    auto* memory = static_cast<char*>(
+        mmap(nullptr, 2 * kHeap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    char* border = memory + (kHeap - reinterpret_cast<std::uintptr_t>(memory) % kHeap);
+    void* pointer = allocate_here();
+    memcpy(border - 3, &pointer, sizeof(pointer));
+  }
+  if (how == "mapping-border") {
+    auto* memory =
+        static_cast<char*>(mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    void* pointer = allocate_here();
+    memcpy(memory + (1 << 15) - 3, &pointer, sizeof(pointer));
+    mprotect(memory + (1 << 15), 1 << 15, PROT_READ);
+  }
   if (how == "pinned") {
     void** memory = nullptr;
     CHECKED(cudaMallocHost(reinterpret_cast<void**>(&memory), 4096));
