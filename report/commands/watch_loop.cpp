@@ -177,10 +177,11 @@ WatchResult WatchLoop::finish() {
     if (watched->process.history().samples() == 0) {
       result.reasons.push_back("recording was off: nothing was watched of process " +
                                std::to_string(watched->process.pid()));
-    } else if (rows.rows.empty() && watched->process.history().samples() < kLeastTimes) {
-      result.reasons.push_back("process " + std::to_string(watched->process.pid()) +
-                               " had made nothing when it was watched: " +
-                               std::to_string(watched->process.history().samples()) + " samples are too few");
+    } else if (watched->process.history().samples() < kLeastTimes) {
+      result.reasons.push_back(
+          "process " + std::to_string(watched->process.pid()) +
+          " was watched for too short a time: " + plural(watched->process.history().samples(), "sample", "samples") +
+          ", and " + std::to_string(kLeastTimes) + " are needed");
     } else if (watched->process.left_out() != 0) {
       result.reasons.push_back("process " + std::to_string(watched->process.pid()) +
                                " has more stacks than there is room for");

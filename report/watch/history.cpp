@@ -21,8 +21,8 @@ void merge_parts(Births* births) {
 
 const BirthScale& History::begin(double seconds) {
   if (samples_ == 0) scale_.begin = seconds;
-  // As wide as the distance of two samples.
-  if (samples_ == 1) scale_.width = std::max(seconds - scale_.begin, 1e-6);
+  // The scale is widened when it is full, and never made finer: the second sample may be a late one.
+  if (samples_ == 1) scale_.width = std::max((seconds - scale_.begin) / (BirthScale::kParts - 1), 1e-6);
   now_ = seconds;
   while (seconds >= scale_.begin_of(BirthScale::kParts)) widen_scale();
   next_.assign(rows_.size(), RowSample());

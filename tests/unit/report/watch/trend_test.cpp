@@ -100,6 +100,22 @@ TEST_CASE("Births keep their time when the scale is widened") {
   CHECK(scale.part_of(-1) == 0);
 }
 
+TEST_CASE("A second sample that comes late leaves times of birth exact enough to find a leak") {
+  History history;
+  for (double now : {0.0, 0.5}) add_sample(&history, now, 0);
+  for (int i = 1; i <= 60; ++i) {
+    const double now = 0.5 + i * 0.025;
+    const BirthScale scale = history.begin(now);
+    RowSample sample;
+    sample.live = i;
+    sample.births.assign(BirthScale::kParts, 0.0F);
+    for (int born = 1; born <= i; ++born) sample.births[scale.part_of(0.5 + born * 0.025)] += 1;
+    history.set(0, sample);
+    history.end();
+  }
+  CHECK(judge_row(history, history.rows().front(), 0).verdict == WatchVerdict::kLeaking);
+}
+
 TEST_CASE("After a few samples of a row that grows nothing is known yet") {
   History history;
   for (int i = 0; i < 10; ++i) add_sample(&history, i, i * 100);
