@@ -64,7 +64,7 @@ command -v go >/dev/null || optional "without Go the pprof format is not tested"
 optional "without PyCUDA the Python examples are left out" scripts/pycuda.sh build/deps
 optional "without GoogleTest and pytest the support for them is not tested" \
   $packages libgtest-dev python3-pytest python3-pytest-xdist
-optional "without PyPI the Python package is tested with one pytest only, without mypy and IPython" \
+optional "without PyPI the Python package is tested with one pytest only, without mypy, IPython and web servers" \
   scripts/python-tools.sh build/deps
 optional "without PyPI SARIF, JUnit and Perfetto are not tested with other readers" scripts/format-readers.sh build/deps
 optional "without PyPI pages are not checked with axe-core" scripts/axe-core.sh build/deps
