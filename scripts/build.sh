@@ -20,7 +20,7 @@ while [ "${1:-}" = --target ]; do
 done
 scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binutils patch \
   catch2 libcli11-dev libspdlog-dev nlohmann-json3-dev libdw-dev libelf-dev libutf8proc-dev zlib1g-dev \
-  libncurses-dev
+  libncurses-dev systemtap-sdt-dev
 [[ " $*" == *" -DCULPRIT_D3="* ]] || scripts/install-packages.sh node-d3
 scripts/cuda-headers.sh build/deps
 scripts/build-libunwind.sh build/deps

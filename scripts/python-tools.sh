@@ -4,7 +4,8 @@
 # DEPS_FOLDER/python-tools gets a folder for PYTHONPATH each:
 # - pytest-6.2, pytest-9.2: the oldest and the newest pytest that the plugin is tested with, and plugins that run tests
 #   again, in other processes, or in an event loop;
-# - mypy, ipython.
+# - mypy, ipython;
+# - servers: gunicorn, uvicorn, and a validator of Kubernetes' manifests, for examples/servers.
 # The script does nothing when they are there.
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
@@ -15,6 +16,7 @@ folders=(
   'pytest-9.2 pytest==9.2.0 pytest-rerunfailures==16.7 pytest-xdist==3.8.0 pytest-asyncio==1.5.0'
   'mypy mypy==1.19.1'
   'ipython ipython==8.37.0'
+  'servers gunicorn==27.0.1 uvicorn==0.54.0 kubernetes-validate==1.37.0'
 )
 target=$deps/python-tools
 state="$(python3 --version) ${folders[*]}"

@@ -46,7 +46,7 @@ optional() {
 packages=scripts/install-packages.sh
 # One call of apt, because each takes seconds. A package that it cannot install is wanted again below, with its use.
 wanted=(musl-tools valgrind libgtest-dev python3-pytest python3-pytest-xdist chromium chromium-driver python3-selenium
-  mandoc ccache lld prometheus tmux)
+  mandoc ccache lld prometheus tmux gdb)
 command -v go >/dev/null || wanted+=(golang-go)
 command -v mpirun >/dev/null || wanted+=(openmpi-bin)
 $packages "${wanted[@]}" || true
@@ -64,7 +64,7 @@ command -v go >/dev/null || optional "without Go the pprof format is not tested"
 optional "without PyCUDA the Python examples are left out" scripts/pycuda.sh build/deps
 optional "without GoogleTest and pytest the support for them is not tested" \
   $packages libgtest-dev python3-pytest python3-pytest-xdist
-optional "without PyPI the Python package is tested with one pytest only, without mypy and IPython" \
+optional "without PyPI the Python package is tested with one pytest only, without mypy, IPython and web servers" \
   scripts/python-tools.sh build/deps
 optional "without PyPI SARIF, JUnit and Perfetto are not tested with other readers" scripts/format-readers.sh build/deps
 optional "without PyPI pages are not checked with axe-core" scripts/axe-core.sh build/deps
@@ -72,6 +72,8 @@ optional "without Chromium HTML reports are not tested in a browser" $packages c
 command -v mpirun >/dev/null || optional "without mpirun jobs of several ranks are not tested" $packages openmpi-bin
 # promtool, and a server that scrapes.
 optional "without Prometheus the metrics and their alert rules are checked less" $packages prometheus
+# A tracer of USDT probes that needs no rights of the kernel.
+optional "without gdb the probes of the library are tested less" $packages gdb
 optional "without tmux the screen of culprit top is not tested" $packages tmux
 # Checks the manual pages.
 optional "without mandoc the manual pages are checked less" $packages mandoc

@@ -4,6 +4,7 @@
 #include "interpose/control/marks.h"
 #include "interpose/control/recording_switch.h"
 #include "interpose/events/pool_places.h"
+#include "interpose/events/probes.h"
 #include "interpose/events/record_ends.h"
 #include "interpose/events/sharing.h"
 #include "interpose/format/device_bytes.h"
@@ -133,6 +134,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint32_t 
     note_stream(*process, made.kind);
     return;
   }
+  probe_allocation(*process->dump.at<AllocationRecord>(ref), ref);
   if (CULPRIT_LIKELY(thread_state.paths.all != nullptr))
     thread_state.paths.all->made(ref, process->dump.at<AllocationRecord>(ref)->state, thread_state.paths.current);
   bool physical = (flags & format::kFlagNotPhysical) == 0;
@@ -161,6 +163,15 @@ void Ending::begin(std::uint8_t space, bool memory) {
   if (memory) stack_ = current_stack(*process);
   record_ = process->tables.live.take(
       space, handle_, [&] { return current_place(*process).device; }, process->dump, own_records());
+  if (CULPRIT_UNLIKELY(culprit_free_semaphore != 0)) tell_of_begun(*process);
+}
+
+// Memory of a graph is not freed by a call that only adds a node: release() in graph_launches.cpp and finish() tell of
+// it.
+void Ending::tell_of_begun(Process& process) const {
+  if (record_ == 0) return;
+  const auto& record = *process.dump.at<AllocationRecord>(record_);
+  if (record.kind != Kind::kGraphMemory) tell_of_free(record, record_);
 }
 
 namespace {
@@ -204,6 +215,7 @@ void Ending::finish(CUresult status) {
       if ((record.flags & format::kFlagShared) != 0) note_sharing_ended(*process, record_, stack_);
       if ((record.flags & format::kFlagInGraph) != 0 && !late && keep_for_launch(*process, record_, stack_)) return;
     }
+    if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory)) probe_free(record, record_);
     count_end(*process, record);
     retire(*process, record_, stack_);
     return;
@@ -220,6 +232,7 @@ void note_late_free(Kind kind, std::uint64_t handle) {
     add_counter(process.dump.header()->late_frees, 1);
     const AllocationRecord& record = *process.dump.at<AllocationRecord>(ref);
     if ((record.flags & format::kFlagShared) != 0) note_sharing_ended(process, ref, 0);
+    probe_free(record, ref);
     count_freed(process, record);
     retire(process, ref, 0);
   });
@@ -287,7 +300,13 @@ void Ending::record_refusal_here(Process& process, CUresult status) {
       process.tables.evidence.add(record, process.dump,
                                   [&](format::EvidenceRecord& evidence) { evidence.error = stored; });
   }
-  process.tables.live.put_back(record_, process.dump);
+  put_back_ended(process, record_);
+}
+
+void put_back_ended(Process& process, Ref ref) {
+  const auto& record = *process.dump.at<AllocationRecord>(ref);
+  if (record.kind != Kind::kGraphMemory) probe_allocation(record, ref);
+  process.tables.live.put_back(ref, process.dump);
 }
 
 void note_context_made(Api api, Kind kind, CUcontext handle, CUdevice device) {
@@ -333,6 +352,7 @@ void Teardown::finish_here(Process* process, CUresult status) {
     if (record.kind == Kind::kGraphExec) note_executable_without_context(record);
     if (!lives_in_context(record.kind)) return false;
     if ((record.flags & format::kFlagShared) != 0) process->tables.sharings.end(ref, now, stack_, process->dump);
+    probe_free(record, ref);
     count_end(*process, record);
     if (!is_memory(record.kind)) return true;  // streams, events and modules may be released with their context
     *by = {stack_, thread_state.index, true, true};

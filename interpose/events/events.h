@@ -72,6 +72,7 @@ class Ending {
 
  private:
   CULPRIT_HOT void begin(std::uint8_t space, bool memory);
+  CULPRIT_COLD void tell_of_begun(Process& process) const;
   CULPRIT_COLD void record_refusal(Process& process, CUresult status);
   void record_refusal_here(Process& process, CUresult status);
 
@@ -81,6 +82,9 @@ class Ending {
   format::Ref record_ = 0;
   format::Ref stack_ = 0;
 };
+
+// The record of an Ending is live after all.
+void put_back_ended(Process& process, format::Ref ref);
 
 // The runtime refused a free because it is unloading, without calling the driver: counted as a late free.
 void note_late_free(format::Kind kind, std::uint64_t handle);

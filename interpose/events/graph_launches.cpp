@@ -1,6 +1,7 @@
 #include "interpose/events/graph_launches.h"
 
 #include "interpose/call_stack/current_stack.h"
+#include "interpose/events/probes.h"
 #include "interpose/events/record_ends.h"
 #include "interpose/owners/thread_paths.h"
 
@@ -65,6 +66,7 @@ void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64
     count_allocation(thread_state.dump.counters, record.stack, record.bytes, process.dump);
   if (is_physical(record)) {
     count_free(thread_state.dump.counters, process.dump);  // by the launch itself
+    probe_free(record, 0);
   } else {
     changes->grow(record);
     graph_bytes_of(process).change(record.device, static_cast<std::int64_t>(record.bytes));
@@ -73,10 +75,12 @@ void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64
   if (record.launched.times != ~std::uint32_t{0}) ++record.launched.times;
   record.time_ns = now;
   set_record_flags(record, 0, format::kFlagNotPhysical);
+  probe_allocation(record, 0);
 }
 
 void release(Process& process, AllocationRecord& record, Ref stack, LiveChanges* changes) {
   if (!is_physical(record)) return;
+  probe_free(record, 0);
   changes->shrink(record);
   graph_bytes_of(process).change(record.device, -static_cast<std::int64_t>(record.bytes));
   record.launched.stack = stack;

@@ -42,7 +42,7 @@ void finish_free_node(Ending& ending, CUresult status, std::uint64_t graph, bool
       set_record_flags(*record, 0, format::kFlagInGraph);
       return;
     }
-    process.tables.live.put_back(ref, process.dump);
+    put_back_ended(process, ref);
     if (nodes.add(graph, {record->handle, ref, true}, captured)) return;
     add_counter(process.dump.header()->dropped_others, 1);
   });

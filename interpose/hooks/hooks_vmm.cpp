@@ -5,6 +5,7 @@
 // counted once, where it was created; a mapping and a reservation are 0 bytes.
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/events/events.h"
+#include "interpose/events/probes.h"
 #include "interpose/events/record_ends.h"
 #include "interpose/events/sharing.h"
 #include "interpose/hooks/hooks.h"
@@ -120,6 +121,7 @@ void drop_mapping(Process& process, Ref mapping) {
   if (physical->mappings == 0 && (physical->flags & format::kFlagHandleReleased) != 0) {
     if ((physical->flags & format::kFlagShared) != 0)
       note_sharing_ended(process, record.physical, current_stack(process));
+    probe_free(*physical, record.physical);
     count_freed(process, *physical);
     process.tables.live.retire(record.physical, process.dump);
   }

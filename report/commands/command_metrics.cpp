@@ -68,7 +68,7 @@ int listen(const ListenAddress& address, const std::function<Exposition()>& make
 int run_metrics(const MetricsCommand& command) try {
   SampleLimits limits;
   limits.stacks = command.stacks;
-  ObservedProcesses processes(command.targets, limits);
+  ObservedProcesses processes(command.targets, limits, !command.listen.empty() || command.every > 0);
   processes.check_targets();
   const std::function<Exposition()> make = [&processes] { return exposition_of(processes.look()); };
   ListenAddress address;

@@ -42,6 +42,7 @@
 #include "report/screen/top_json.h"
 #include "report/select/grouped_rows.h"
 #include "report/symbols/shared_symbols.h"
+#include "report/symbols/symbol_cache.h"
 #include "report/symbols/symbolizer.h"
 
 namespace culprit::report {
@@ -267,6 +268,7 @@ class PrintedTarget {
         top_(command),
         figures_(source_.pid()) {
     symbol_options_.sysroot = source_.sysroot();
+    symbol_options_.cache_folder = symbol_cache_folder();
     options_.lookup = [this](std::vector<ModuleSymbols>& modules) { symbols_.look_up(modules); };
     options_.judge.strict = true;  // all live memory, including caches and libraries
   }

@@ -158,12 +158,55 @@ void add_memory(FamilyList* list) {
               });
 }
 
+// Of `culprit watch`.
+void add_verdicts(FamilyList* list) {
+  const auto labels = [](const WatchedSum& row) {
+    return Labels{{"id", row.id}, {"kind", row.kind}, {"function", row.function}, {"place", row.place}};
+  };
+  list->gauge("culprit_watched_seconds", "Time for which the rows of the process are watched, without pauses.",
+              [](const ProcessSample& process, const Add& add) {
+                if (!process.verdicts.empty()) add({}, process.watched_seconds);
+              });
+  list->gauge("culprit_watched_looks", "Looks at the process; a verdict needs 24 of them.",
+              [](const ProcessSample& process, const Add& add) {
+                if (!process.verdicts.empty()) add({}, static_cast<double>(process.watched_looks));
+              });
+  list->gauge("culprit_rows", "Stacks and kinds by the verdict of culprit watch.",
+              [](const ProcessSample& process, const Add& add) {
+                for (const auto& [verdict, rows] : process.verdicts)
+                  add({{"verdict", verdict}}, static_cast<double>(rows));
+              });
+  list->gauge("culprit_rows_left_out", "Rows that are not watched, because there is no room.",
+              [](const ProcessSample& process, const Add& add) {
+                if (!process.verdicts.empty()) add({}, static_cast<double>(process.not_watched));
+              });
+  list->gauge("culprit_row_verdict", "1 for the verdict of a row; those that leak come first.",
+              [labels](const ProcessSample& process, const Add& add) {
+                for (const WatchedSum& row : process.watched) {
+                  Labels all = labels(row);
+                  all.push_back({"verdict", row.verdict});
+                  add(all, 1);
+                }
+              });
+  list->gauge("culprit_row_bytes_per_minute", "Growth of the least that a row holds, by Theil and Sen.",
+              [labels](const ProcessSample& process, const Add& add) {
+                for (const WatchedSum& row : process.watched)
+                  if (!row.objects) add(labels(row), row.per_minute);
+              });
+  list->gauge("culprit_row_objects_per_minute", "The same of streams, events and other objects, in their number.",
+              [labels](const ProcessSample& process, const Add& add) {
+                for (const WatchedSum& row : process.watched)
+                  if (row.objects) add(labels(row), row.per_minute);
+              });
+}
+
 }  // namespace
 
 std::vector<MetricFamily> families_of(const Observation& observation) {
   FamilyList list(observation);
   add_processes(&list, observation);
   add_memory(&list);
+  add_verdicts(&list);
   list.counter("culprit_allocations_total", "Allocations of memory.", &ProcessSample::allocations);
   list.counter("culprit_frees_total", "Frees of memory.", &ProcessSample::frees);
   list.counter("culprit_failed_allocations_total", "Allocations of memory that the driver refused.",

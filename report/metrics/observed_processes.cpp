@@ -7,14 +7,16 @@
 
 #include "report/base/descriptor.h"
 #include "report/base/log.h"
+#include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
 #include "report/model/report.h"
 #include "report/proc/process_folder.h"
+#include "report/symbols/symbol_cache.h"
 
 namespace culprit::report {
 
-ObservedProcesses::ObservedProcesses(const std::vector<std::string>& targets, const SampleLimits& limits)
-    : targets_(targets), limits_(limits), places_(targets) {}
+ObservedProcesses::ObservedProcesses(const std::vector<std::string>& targets, const SampleLimits& limits, bool again)
+    : targets_(targets), limits_(limits), again_(again), places_(targets) {}
 
 void ObservedProcesses::check_targets() const {
   for (const std::string& target : targets_) {
@@ -31,6 +33,7 @@ SharedSymbols* ObservedProcesses::symbols_of(const DumpPlace& place) {
   std::unique_ptr<SharedSymbols>& symbols = symbols_[place.key()];
   if (symbols == nullptr) {
     SymbolOptions options;
+    options.cache_folder = symbol_cache_folder();
     if (place.pid != 0) options.sysroot = ProcessFolder(places_.proc(), place.pid).living().root();
     symbols = std::make_unique<SharedSymbols>(
         [options](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options); });
@@ -49,13 +52,32 @@ ProcessSample ObservedProcesses::read(const DumpPlace& place, const GpuUsers& us
     if (place.pid == 0) return sample_of(load_report(place.dump, options), users, limits_);
     const Descriptor file(open_in_process(places_.proc(), place.pid, place.dump));
     if (!file.is_open()) return unreadable;
-    Report report = load_report("/proc/self/fd/" + std::to_string(file.get()), options);
+    const Dump dump = Dump::open("/proc/self/fd/" + std::to_string(file.get()));
+    Report report = load_report(dump, options);
     report.process.pid = place.pid;  // as seen from here
-    return sample_of(report, users, limits_);
+    ProcessSample sample = sample_of(report, users, limits_);
+    if (again_) judge(dump, place, users, &sample);
+    return sample;
   } catch (const std::exception& error) {
     log::debug("read the dump of process " + std::to_string(place.pid), error);
     return unreadable;
   }
+}
+
+void ObservedProcesses::judge(const Dump& dump, const DumpPlace& place, const GpuUsers& users, ProcessSample* sample) {
+  std::unique_ptr<RowVerdicts>& verdicts = verdicts_[place.key()];
+  SharedSymbols* const symbols = symbols_of(place);
+  if (verdicts == nullptr)
+    verdicts =
+        std::make_unique<RowVerdicts>([symbols](std::vector<ModuleSymbols>& modules) { symbols->look_up(modules); });
+  std::size_t others = 0;
+  for (const auto& [key, one] : verdicts_) {
+    if (one != verdicts) others += one->rows();
+  }
+  std::map<std::string, DeviceAnswer> answers;
+  for (const DeviceUsers& device : users.devices)
+    answers[device.uuid] = {device.in_use, charge_of(users, device.uuid, place.pid).bytes};
+  verdicts->look(dump, answers, kMostWatchedRows - std::min(others, kMostWatchedRows), limits_.stacks, sample);
 }
 
 void ObservedProcesses::never_less(ProcessSample* sample) {
@@ -94,6 +116,8 @@ Observation ObservedProcesses::look() {
     if (known == samples.end() || known->second.start_ns < sample.start_ns) samples[sample.pid] = std::move(sample);
   }
   symbols_ = std::move(symbols);  // without those of processes that have ended
+  for (auto at = verdicts_.begin(); at != verdicts_.end();)
+    at = symbols_.count(at->first) != 0 ? std::next(at) : verdicts_.erase(at);
   std::map<std::uint32_t, Counts> counts;
   for (auto& [pid, sample] : samples) {
     if (sample.readable) never_less(&sample);

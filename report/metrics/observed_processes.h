@@ -10,6 +10,7 @@
 
 #include "report/doctor/dump_places.h"
 #include "report/metrics/process_sample.h"
+#include "report/metrics/row_verdicts.h"
 #include "report/symbols/shared_symbols.h"
 
 namespace culprit::report {
@@ -17,12 +18,16 @@ namespace culprit::report {
 // Most processes that are observed at a time.
 inline constexpr std::size_t kMostObserved = 256;
 
+// Rows of all processes whose verdicts are followed: each takes 16 KiB.
+inline constexpr std::size_t kMostWatchedRows = 8192;
+
 // From one thread. Asks NVML in a copy of the process.
 class ObservedProcesses {
  public:
   // `targets`: processes by pid, and dumps; none: all processes that record, and which of them there are is looked up
   // at each look.
-  ObservedProcesses(const std::vector<std::string>& targets, const SampleLimits& limits);
+  // `again`: there will be many looks, which give verdicts on growth.
+  ObservedProcesses(const std::vector<std::string>& targets, const SampleLimits& limits, bool again = false);
 
   // Throws DumpError when a target cannot be read now.
   void check_targets() const;
@@ -37,13 +42,16 @@ class ObservedProcesses {
   };
 
   ProcessSample read(const DumpPlace& place, const GpuUsers& users);
+  void judge(const Dump& dump, const DumpPlace& place, const GpuUsers& users, ProcessSample* sample);
   SharedSymbols* symbols_of(const DumpPlace& place);
   void never_less(ProcessSample* sample);
 
   const std::vector<std::string> targets_;
   const SampleLimits limits_;
+  const bool again_;
   DumpPlaces places_;
   std::map<std::string, std::unique_ptr<SharedSymbols>> symbols_;  // by DumpPlace::key()
+  std::map<std::string, std::unique_ptr<RowVerdicts>> verdicts_;   // likewise
   std::map<std::uint32_t, Counts> counts_;                         // by pid
 };
 

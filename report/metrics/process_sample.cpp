@@ -92,8 +92,7 @@ std::vector<StackSum> stack_sums(const Report& report, std::size_t limit) {
     one.bytes = sum.bytes;
     one.count = sum.count;
     if (const Frame* frame = sum.largest->stack == nullptr ? nullptr : naming_frame(*sum.largest->stack)) {
-      one.function = label_text(frame_function(*frame));
-      one.place = label_text(frame_place(*frame));
+      name_by(*frame, &one.function, &one.place);
     }
     result.push_back(std::move(one));
   }
@@ -114,6 +113,11 @@ std::vector<const DeviceInfo*> devices_of(const Report& report, std::size_t limi
 }
 
 }  // namespace
+
+void name_by(const Frame& frame, std::string* function, std::string* place) {
+  *function = label_text(frame_function(frame));
+  *place = label_text(frame_place(frame));
+}
 
 ProcessSample sample_of(const Report& report, const GpuUsers& users, const SampleLimits& limits) {
   ProcessSample sample;

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/doctor/gpu_users.h"
 
 namespace culprit::report {
 
+struct Frame;
 struct Report;
 
 struct SampleLimits {
@@ -34,6 +36,17 @@ struct StackSum {
   std::string place;  // "solver.cu:31"; "": not known
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
+};
+
+// A row of `culprit watch`: what one stack has of one kind.
+struct WatchedSum {
+  std::string id;
+  std::string kind;
+  std::string function;  // "": no call explains the memory
+  std::string place;
+  std::string verdict;  // verdict_name()
+  bool objects = false;
+  double per_minute = 0;  // bytes, or objects
 };
 
 // A part of the balance of a device (model/balance.def).
@@ -69,6 +82,12 @@ struct ProcessSample {
   std::vector<StackSum> stacks;   // of both, most bytes first, "other" last
   std::vector<PartSum> parts;
   std::vector<SampledDevice> devices;
+  // Of the looks so far; empty where there is only one.
+  std::vector<std::pair<std::string, std::uint64_t>> verdicts;  // rows by their verdict
+  std::vector<WatchedSum> watched;                              // those that leak first
+  double watched_seconds = 0;
+  std::uint64_t watched_looks = 0;
+  std::uint64_t not_watched = 0;  // rows for which there was no room
 };
 
 // One look at all processes.
@@ -77,6 +96,9 @@ struct Observation {
   std::uint64_t left_out = 0;            // processes that record, beyond the limit
   double seconds = 0;                    // that the look took
 };
+
+// The labels that name a stack by one of its frames.
+void name_by(const Frame& frame, std::string* function, std::string* place);
 
 // `users`: NVML's figures. Texts are printable.
 ProcessSample sample_of(const Report& report, const GpuUsers& users, const SampleLimits& limits);

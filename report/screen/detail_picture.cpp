@@ -122,6 +122,7 @@ std::vector<PictureLine> help_lines() {
       "The line of blocks goes from its lowest to its highest value, one look a block.",
       "The bar is what is in use on the GPU, by NVML where there is one:",
       "# allocated  = kept by caches  : the driver's own  o other processes",
+      "When top was killed by SIGKILL, the command reset gives the terminal its echo back.",
   };
   std::vector<PictureLine> lines;
   for (const auto& row : kRows) {

@@ -12,6 +12,7 @@
 #include "report/judge/load_report.h"
 #include "report/model/report.h"
 #include "report/proc/process_folder.h"
+#include "report/symbols/symbol_cache.h"
 
 namespace culprit::report {
 
@@ -45,6 +46,7 @@ LiveReader::Source* LiveReader::source_of(const DumpPlace& place) {
   source = std::make_unique<Source>();
   source->place = place;
   SymbolOptions options;
+  options.cache_folder = symbol_cache_folder();
   if (place.pid != 0) {
     source->file = Descriptor(open_in_process(places_.proc(), place.pid, place.dump));
     options.sysroot = ProcessFolder(places_.proc(), place.pid).living().root();

@@ -10,6 +10,7 @@
 #include "report/base/stable_hash.h"
 #include "report/cuda/kinds.h"
 #include "report/dump/dump_reader.h"
+#include "report/dump/region_map.h"
 #include "report/judge/balances.h"
 #include "report/judge/fingerprint.h"
 #include "report/load/read_facts.h"
@@ -25,9 +26,6 @@ namespace culprit::report {
 using namespace format;
 
 namespace {
-
-// A row takes some 16 KiB.
-constexpr std::size_t kMostRows = 4096;
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0xff51afd7ed558ccdULL;
@@ -88,11 +86,12 @@ struct WatchedProcess::OwnedStack {
   }
 };
 
-// All that has one stack, and one kind or purpose.
+// All that has one stack, and one kind, purpose or inside.
 struct WatchedProcess::Sum {
   Ref stack = 0;
   Kind kind = Kind::kNone;
   DriverMemory purpose = DriverMemory::kNone;  // of the driver's own memory
+  Inside inside = Inside::kNone;
   std::uint16_t api = 0;
   std::uint8_t device = kNoDevice;
   RowSample sample;
@@ -201,10 +200,43 @@ void WatchedProcess::add_charges(const Dump& dump, Sums* sums) const {
   }
 }
 
+// By the stacks of the allocations that the heaps lie in. Idle bytes have no time of birth.
+void WatchedProcess::add_insides(const Dump& dump, Sums* sums) const {
+  const RegionMap regions(dump);
+  std::map<std::pair<Ref, Inside>, std::size_t> index;
+  dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
+    const std::vector<HeapRecordUse>* const heaps = regions.heaps_of(ref);
+    if (heaps == nullptr) return;
+    for (const HeapRecordUse& heap : *heaps) {
+      const std::uint64_t idle = heap.bytes - std::min(heap.used_bytes, heap.bytes);
+      const std::uint64_t scattered = idle - std::min(heap.largest_hole, idle);
+      for (const auto& [inside, bytes] : {std::pair(Inside::kIdle, idle), std::pair(Inside::kScattered, scattered)}) {
+        const auto [at, added] = index.emplace(std::make_pair(record.stack, inside), sums->size());
+        if (added) {
+          Sum sum;
+          sum.stack = record.stack;
+          sum.inside = inside;
+          sum.api = record.api;
+          sum.device = record.device;
+          sums->push_back(std::move(sum));
+        }
+        (*sums)[at->second].sample.live += static_cast<double>(bytes);
+      }
+    }
+  });
+}
+
+// "driver-streams", "heap-idle", ... of memory that no allocation is; "" of an allocation.
+std::string WatchedProcess::kind_of_no_allocation(const Sum& sum) {
+  if (sum.inside != Inside::kNone) return sum.inside == Inside::kIdle ? "heap-idle" : "heap-scattered";
+  if (sum.purpose == DriverMemory::kNone) return {};
+  return std::string("driver-") + balance_name(part_of(sum.purpose));
+}
+
 std::optional<std::size_t> WatchedProcess::row_of(WatchedRow row) {
   const auto known = row_by_id_.find(row.id);
   if (known != row_by_id_.end()) return known->second;
-  if (rows_.size() >= kMostRows) {
+  if (rows_.size() >= most_rows_) {
     ++left_out_;
     return std::nullopt;
   }
@@ -231,7 +263,8 @@ void WatchedProcess::find_rows(const Dump& dump, Sums* sums) {
   std::vector<std::uint64_t> hashes;
   std::vector<Ref> new_stacks;
   for (const Sum& sum : *sums) {
-    const std::uint64_t what = static_cast<std::uint64_t>(sum.kind) << 8 | static_cast<std::uint64_t>(sum.purpose);
+    const std::uint64_t what = static_cast<std::uint64_t>(sum.inside) << 16 |
+                               static_cast<std::uint64_t>(sum.kind) << 8 | static_cast<std::uint64_t>(sum.purpose);
     hashes.push_back(mixed(hash_of_stack(dump, sum.stack), what));
     if (row_by_stack_.count(hashes.back()) == 0) new_stacks.push_back(sum.stack);
   }
@@ -251,13 +284,14 @@ void WatchedProcess::find_rows(const Dump& dump, Sums* sums) {
       if (!is_own_of_runtime(sum.kind, stack)) {
         Group group;
         group.stack = &stack;
-        group.kind = sum.purpose == DriverMemory::kNone ? sum.kind : Kind::kDevice;
+        const std::string own_kind = kind_of_no_allocation(sum);
+        group.kind = own_kind.empty() ? sum.kind : Kind::kDevice;
         WatchedRow row;
         row.id = fingerprint(group);
         row.kind = kind_name(group.kind);
-        row.objects = sum.purpose == DriverMemory::kNone && is_counted(sum.kind);
-        if (sum.purpose != DriverMemory::kNone) {
-          row.kind = std::string("driver-") + balance_name(part_of(sum.purpose));
+        row.objects = own_kind.empty() && is_counted(sum.kind);
+        if (!own_kind.empty()) {
+          row.kind = own_kind;
           StableHash hash;
           hash.add(row.kind);
           hash.add(row.id);
@@ -330,6 +364,7 @@ WatchedProcess::Look WatchedProcess::sample(const Dump& dump, std::uint64_t now_
   Sums sums = sums_of(dump, scale);
   add_contexts(dump, scale, &sums);
   add_charges(dump, &sums);
+  add_insides(dump, &sums);
   find_rows(dump, &sums);
   add_unexplained(dump, answers);
   dump.check_whole();

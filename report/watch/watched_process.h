@@ -1,8 +1,10 @@
 // The rows of a running process, from its dump: one for each stack and kind of memory or object, as `culprit report`
-// groups them, one for each stack and purpose for which the driver took memory by itself, and one for each device with
-// the memory that no call explains.
+// groups them, one for each stack and purpose for which the driver took memory by itself, two for the idle memory in
+// announced heaps, and one for each device with the memory that no call explains.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,7 +24,8 @@ class Dump;
 
 struct WatchedRow {
   std::string id;    // of the group in `culprit report`; of the driver's memory an id of its own
-  std::string kind;  // "device", "stream", ...; of the driver's memory "driver-graph-executables", ..., "driver-rest"
+  std::string kind;  // "device", "stream", ...; of the driver's memory "driver-graph-executables", ..., "driver-rest";
+                     // of the inside of heaps "heap-idle", "heap-scattered"
   bool objects = false;            // counted; else bytes are summed up
   std::string api;                 // "" of the memory that no call explains
   std::optional<unsigned> device;  // of the first of its allocations
@@ -47,6 +50,9 @@ struct JudgedRow {
 // Not thread-safe.
 class WatchedProcess {
  public:
+  // A row takes some 16 KiB.
+  static constexpr std::size_t kMostRows = 4096;
+
   // `full_stacks`: with the frames that are hidden otherwise.
   explicit WatchedProcess(SymbolLookup lookup, bool full_stacks = false)
       : lookup_(std::move(lookup)), full_stacks_(full_stacks) {}
@@ -58,6 +64,9 @@ class WatchedProcess {
   };
   // `now_ns`: on the dump's clock. `answers`: new ones since the last sample, by UUID; empty: none. Throws DumpError.
   Look sample(const Dump& dump, std::uint64_t now_ns, const std::map<std::string, DeviceAnswer>& answers);
+
+  // Later rows are left out, and counted; without this call there is room for 4,096.
+  void limit_rows(std::size_t most) { most_rows_ = std::min(most, kMostRows); }
 
   // By verdict, and by rate. Valid until the next sample.
   std::vector<JudgedRow> judge(double least_per_minute) const;
@@ -74,6 +83,12 @@ class WatchedProcess {
  private:
   struct OwnedStack;
   struct Sum;
+  // Bytes of announced heaps.
+  enum class Inside : std::uint8_t {
+    kNone,
+    kIdle,       // in no region
+    kScattered,  // the idle bytes outside of each heap's largest hole: no larger region finds room there
+  };
   struct Device {
     std::uint64_t total = 0;
     std::uint64_t live = 0;
@@ -89,6 +104,8 @@ class WatchedProcess {
   Sums sums_of(const Dump& dump, const BirthScale& scale) const;
   void add_contexts(const Dump& dump, const BirthScale& scale, Sums* sums) const;
   void add_charges(const Dump& dump, Sums* sums) const;
+  void add_insides(const Dump& dump, Sums* sums) const;
+  static std::string kind_of_no_allocation(const Sum& sum);
   void find_rows(const Dump& dump, Sums* sums);
   std::optional<std::size_t> row_of(WatchedRow row);
   void add_unexplained(const Dump& dump, const std::map<std::string, DeviceAnswer>& answers);
@@ -109,6 +126,7 @@ class WatchedProcess {
   std::vector<Pause> pauses_;  // of recording
   std::map<unsigned, Device> devices_;
   std::map<std::size_t, double> unexplained_;  // by row, of the last answer
+  std::size_t most_rows_ = kMostRows;
   std::uint64_t left_out_ = 0;
   std::uint32_t pid_ = 0;
   std::string host_;

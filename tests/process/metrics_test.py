@@ -129,6 +129,13 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn("culprit attach", done.stderr)
 
+    def test_symbols_are_kept(self):
+        cache = self.folder / "symbols"
+        self.check_text(run(self.pid, CULPRIT_CACHE=str(cache)).stdout)
+        self.assertTrue(any("leak_here" in path.read_text(encoding="utf-8") for path in cache.iterdir()))
+        self.check_text(run(self.pid, CULPRIT_CACHE=str(cache)).stdout)
+        shutil.rmtree(cache)
+
     def test_the_rest_by_nvml(self):
         uuid = re.search(r'culprit_device_info\{[^}]*uuid="([^"]+)"', run(self.pid).stdout)[1]
         (self.folder / "nvml").write_text(f"gpu name=H100 total=85899345920 free=80000000000 uuid={uuid}\n"
@@ -158,8 +165,61 @@ class MetricsTest(unittest.TestCase):
                               check=False, timeout=LONGEST_SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    @contextlib.contextmanager
+    def written_again_and_again(self, pid):
+        """Reads the metrics that a process is written to every 0.1 s: the verdicts need many looks."""
+        path = self.folder / "again.prom"
+        with subprocess.Popen([CULPRIT, "metrics", pid, "--textfile", path, "--every", "100ms"], env=ENVIRONMENT,
+                              stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writer:
+            end = time.monotonic() + LONGEST_SECONDS
+
+            def read():
+                self.assertLess(time.monotonic(), end)
+                self.assertIsNone(writer.poll())
+                time.sleep(0.1)
+                return path.read_text(encoding="utf-8") if path.exists() else ""
+            yield read
+            writer.terminate()
+        for left in self.folder.glob("again.prom*"):
+            left.unlink()
+
+    def test_verdicts_of_watch(self):
+        environment = {**ENVIRONMENT, "LD_PRELOAD": str(BUILD / "lib/libculprit.so"), "CULPRIT_QUIET": "1",
+                       "CULPRIT_OUT": str(self.folder / "watched.dump")}
+        row = (r'culprit_row_verdict\{pid="PID",id="(\w+)",kind="device",function="[^"]*allocate",'
+               r'place="watched.cpp:23",verdict="leaking"\} 1\n')
+        with subprocess.Popen([subject("watched"), "leak", "60000"], env=environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as leaking:
+            pid, text, found = str(leaking.pid), "", None
+            while not (self.folder / "watched.dump").exists():
+                self.assertIsNone(leaking.poll())
+                time.sleep(0.02)
+            self.assertNotIn("culprit_row", run(pid).stdout)
+            with self.written_again_and_again(pid) as read:
+                while not found:
+                    text = read()
+                    found = re.search(row.replace("PID", pid), text)
+            leaking.kill()
+        rate = re.search(rf'culprit_row_bytes_per_minute\{{pid="{pid}",id="{found[1]}",kind="device",[^}}]*\}} (\S+)\n',
+                         text)
+        self.assertGreater(float(rate[1]), 1 << 20)
+        counts = dict(re.findall(rf'culprit_rows\{{pid="{pid}",verdict="([a-z-]+)"\}} (\d+)\n', text))
+        self.assertEqual(set(counts), {"leaking", "warming-up", "filling-a-cache", "saw-tooth", "steady"})
+        self.assertEqual(counts["leaking"], "1", counts)
+        self.assertEqual(sum(map(int, counts.values())), text.count("culprit_row_verdict{"))
+        self.assertGreaterEqual(int(re.search(r"culprit_watched_looks\S+ (\d+)", text)[1]), 24)
+        self.assertIn(f'culprit_rows_left_out{{pid="{pid}"}} 0\n', text)
+        if PROMTOOL:
+            done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True,
+                                  check=False, timeout=LONGEST_SECONDS)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
     def test_examples_name_metrics_that_exist(self):
         known = set(re.findall(r"^# TYPE (\w+) ", run().stdout, re.MULTILINE))
+        with self.written_again_and_again(self.pid) as read:
+            while "culprit_row_verdict" not in (text := read()):
+                pass
+        known |= set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)) | {"culprit_row_objects_per_minute"}
         known |= {"culprit_cached_bytes", "culprit_cached_segments", "culprit_charged_bytes"}
         dashboard = json.loads((EXAMPLES / "dashboard.json").read_text(encoding="utf-8"))
         texts = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]

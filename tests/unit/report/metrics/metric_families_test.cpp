@@ -187,3 +187,30 @@ TEST_CASE("OpenMetrics is for clients that ask for it", "[report][metrics]") {
   CHECK_FALSE(accepts_openmetrics("text/plain;version=0.0.4"));
   CHECK_FALSE(accepts_openmetrics(""));
 }
+
+TEST_CASE("verdicts of watch become series of rows, in bytes and in objects", "[report][metrics]") {
+  Program program;
+  ProcessSample sample = sample_in(program);
+  for (const auto& [key, value] : series_of(sample)) {
+    INFO(key);
+    CHECK_FALSE(has(key, "culprit_row"));
+    CHECK_FALSE(has(key, "culprit_watched"));
+  }
+  sample.verdicts = {{"leaking", 2}, {"steady", 0}};
+  sample.watched = {{"1f", "device", "step", "solver.cu:31", "leaking", false, 1048576.5},
+                    {"2f", "stream", "begin", "queue.cu:5", "leaking", true, 12}};
+  sample.watched_seconds = 60;
+  sample.watched_looks = 30;
+  sample.not_watched = 3;
+  auto series = series_of(sample);
+  CHECK(series["culprit_rows{pid=\"4242\",verdict=\"leaking\"}"] == "2");
+  CHECK(series["culprit_rows{pid=\"4242\",verdict=\"steady\"}"] == "0");
+  CHECK(series["culprit_rows_left_out{pid=\"4242\"}"] == "3");
+  CHECK(series["culprit_watched_seconds{pid=\"4242\"}"] == "60");
+  CHECK(series["culprit_watched_looks{pid=\"4242\"}"] == "30");
+  const std::string device = "id=\"1f\",kind=\"device\",function=\"step\",place=\"solver.cu:31\"";
+  CHECK(series["culprit_row_verdict{pid=\"4242\"," + device + ",verdict=\"leaking\"}"] == "1");
+  CHECK(series["culprit_row_bytes_per_minute{pid=\"4242\"," + device + "}"] == "1048576.5");
+  CHECK(series_named(series, "culprit_row_bytes_per_minute") == 1);
+  CHECK(series_named(series, "culprit_row_objects_per_minute") == 1);
+}

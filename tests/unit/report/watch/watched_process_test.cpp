@@ -200,3 +200,59 @@ TEST_CASE("The words of a rate and of a long time") {
   CHECK(long_time_text(86400.0 * 40) == "40 days");
   CHECK(long_time_text(1e12) == "years");
 }
+
+TEST_CASE("Rows of a watched process beyond its room are left out and counted") {
+  WatchedProcess watched = without_symbols();
+  watched.limit_rows(2);
+  // Without symbols, rows of one kind have one id.
+  const std::vector<Kind> kinds = {Kind::kDevice, Kind::kManaged, Kind::kPitched, Kind::kArray, Kind::kPinnedHost};
+  Second now(1);
+  for (const Kind kind : kinds) now.add(now.stack(0x100), kind, 4096, 1);
+  CHECK(now.look(&watched) == WatchedProcess::Look::kSampled);
+  CHECK(watched.judge(0).size() == 2);
+  CHECK(watched.left_out() == 3);
+  watched.limit_rows(WatchedProcess::kMostRows + 1);
+  Second later(2);
+  for (const Kind kind : kinds) later.add(later.stack(0x100), kind, 4096, 1);
+  later.add(later.stack(0x100), Kind::kStream, 0, 2);
+  CHECK(later.look(&watched) == WatchedProcess::Look::kSampled);
+  CHECK(watched.judge(0).size() == 3);
+}
+
+TEST_CASE("The idle bytes of a heap, and those outside of its largest hole, are rows of a watched process") {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  WatchedProcess watched = without_symbols();
+  Second now(1);
+  const Ref pool = now.stack(0x100);
+  const Ref piece = now.stack(0x200);
+  const auto add = [&](Ref stack, Kind kind, std::uint64_t address, std::uint64_t bytes) {
+    AllocationRecord record = {};
+    record.state = 1U << kStateBits | static_cast<std::uint32_t>(AllocationState::kLive);
+    record.stack = stack;
+    record.handle = address;
+    record.bytes = bytes;
+    record.time_ns = kSecond;
+    record.kind = kind;
+    now.builder().add_allocation(record);
+  };
+  // Two allocations of 64 MiB: with holes of 16 and 24 MiB, and with one of 40 MiB.
+  for (const std::uint64_t begin : {1ULL << 32, 2ULL << 32}) add(pool, Kind::kDevice, begin, 64 * kMiB);
+  add(piece, Kind::kRegion, 1ULL << 32, 16 * kMiB);
+  add(piece, Kind::kRegion, (1ULL << 32) + 32 * kMiB, 8 * kMiB);
+  add(piece, Kind::kRegion, 2ULL << 32, 24 * kMiB);
+  CHECK(now.look(&watched) == WatchedProcess::Look::kSampled);
+  const std::vector<JudgedRow> rows = watched.judge(0);
+  CHECK(rows.size() == 4);
+  const JudgedRow* const idle = row_of_kind(rows, "heap-idle");
+  REQUIRE(idle != nullptr);
+  CHECK(idle->live == 80 * kMiB);
+  CHECK_FALSE(idle->row->objects);
+  const JudgedRow* const scattered = row_of_kind(rows, "heap-scattered");
+  REQUIRE(scattered != nullptr);
+  CHECK(scattered->live == 16 * kMiB);
+  const JudgedRow* const regions = row_of_kind(rows, "region");
+  REQUIRE(regions != nullptr);
+  CHECK(regions->live == 48 * kMiB);
+  CHECK(idle->row->id != scattered->row->id);
+  CHECK(idle->row->id != row_of_kind(rows, "device")->row->id);
+}
