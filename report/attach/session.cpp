@@ -256,6 +256,11 @@ class Session {
     if (!is_restored && !hijacked.put_back()) check_same_program();
     left_memory_ = hijacked.left_memory();
     longest_stop_ = std::max(longest_stop_, hijacked.longest_stop());
+    log::debug("thread " + std::to_string(chosen.thread) + " of " + process_.name() + " was stopped for " +
+               format_time(static_cast<std::uint64_t>(hijacked.longest_stop().count())) +
+               (loaded_now_ ? ": the library was loaded"
+                            : ": step " + std::to_string(static_cast<int>(step)) + ", " +
+                                  plural(places.size(), "word", "words")));
     facts_->interrupted = waiter_.interrupted();
     return answer;
   }
