@@ -8,6 +8,7 @@ Prints a line for each problem; exit code 1 when there are any. scripts/check.sh
 - README.md has at most 150 lines, interpose/README.md 130, report/README.md 60, a page of the manual 120; the glossary
   has at most 40 rows.
 - Paragraphs of README.md have at most 100 columns, those of the manual 120.
+- The counts of tests/PROMISES.md that the tree itself has are right: pages, blocks that no test runs, tests.
 - A page of the manual begins with its title, an output and the command that makes it. Its tables have two columns.
 """
 
@@ -120,9 +121,41 @@ def folders(files):
             yield f"{folder}/: no README.md"
 
 
+def counts():
+    """{words of tests/PROMISES.md: what the tree has, in their order}. "over N" may be less, but more than a half."""
+    def cases(folder, pattern="*_test.cpp"):
+        found = [len(re.findall(r"^(?:TEST_CASE|TEMPLATE_TEST_CASE)\(", path.read_text(encoding="utf-8"), re.M))
+                 for path in sorted((ROOT / "tests" / folder).rglob(pattern))]
+        return sum(found), sum(1 for count in found if count)
+
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "report/manual").glob("*.md")
+             if path.name != "README.md"]
+    guest = cases("guest")
+    return {
+        r"\| (\d+) pages, (\d+) blocks not run \|": (len(pages), sum(page.count("<!-- not run:") for page in pages)),
+        r"\| over (\d+) guest tests in (\d+) files \|": guest,
+        r"\| over (\d+) \(library\) and over (\d+) \(report\) cases \|":
+            (cases("unit/interpose")[0], cases("unit/report")[0]),
+        r"\| over (\d+) process tests \|": cases("process")[:1],
+    }
+
+
+def promises():
+    text = (ROOT / "tests/PROMISES.md").read_text(encoding="utf-8")
+    for words, right in counts().items():
+        found = re.search(words, text)
+        if not found:
+            yield f"tests/PROMISES.md: no row has {words}"
+            continue
+        for number, stated, actual in zip(re.finditer(r"(over )?\d+", found[0]), found.groups(), right):
+            fits = actual / 2 < int(stated) <= actual if number[1] else int(stated) == actual
+            if not fits:
+                yield f"tests/PROMISES.md: {found[0]} states {stated}, the tree has {actual}"
+
+
 def main():
     files = tracked()
-    problems = list(folders(files))
+    problems = [*folders(files), *promises()]
     for name in files:
         if not name.endswith(".md") or name == "CHANGELOG.md":
             continue

@@ -15,9 +15,9 @@
 #include "report/base/printable.h"
 #include "report/base/text_width.h"
 #include "report/causes/evidence_functions.h"
+#include "report/fields/report_fields.h"
 #include "report/judge/load_options.h"
 #include "report/judge/pool_rules.h"
-#include "report/merge/merged_fields.h"
 #include "report/merge/report_merger.h"
 #include "report/model/frame_store.h"
 #include "report/model/pool.h"
@@ -41,7 +41,7 @@ struct WrittenTables {
 };
 
 // Writes fields; those with their zero value are left out.
-class Writer {
+class Writer : public KeptFields<Writer> {
  public:
   explicit Writer(WrittenTables* tables) : tables_(*tables) {}
 
@@ -51,12 +51,12 @@ class Writer {
     if (!is_nothing(json)) json_[name] = std::move(json);
   }
   template <typename Enum>
-  void number(const char* name, const Enum* value, Enum) {
+  void keep_number(const char* name, const Enum* value, Enum) {
     const auto number = static_cast<std::uint64_t>(*value);
     if (number != 0) json_[name] = number;
   }
   template <typename Enum>
-  void named(const char* name, const Enum* value, const char* (*name_of)(Enum), Enum) {
+  void keep_named(const char* name, const Enum* value, const char* (*name_of)(Enum), Enum) {
     json_[name] = name_of(*value);
   }
   Json take() { return std::move(json_); }
@@ -142,7 +142,7 @@ void charge(std::uint64_t bytes, const ReadTables& tables) {
   tables.bytes_left -= bytes;
 }
 
-class Reader {
+class Reader : public KeptFields<Reader> {
  public:
   Reader(const Json& json, const ReadTables& tables) : json_(json), tables_(tables) {
     if (!json.is_object()) throw Damage{"an object is missing"};
@@ -162,14 +162,14 @@ class Reader {
     }
   }
   template <typename Enum>
-  void number(const char* name, Enum* value, Enum most) {
+  void keep_number(const char* name, Enum* value, Enum most) {
     std::uint64_t number = 0;
     (*this)(name, &number);
     if (number > static_cast<std::uint64_t>(most)) throw Damage{std::string(name) + ": an unknown value"};
     *value = static_cast<Enum>(number);
   }
   template <typename Enum>
-  void named(const char* name, Enum* value, const char* (*name_of)(Enum), Enum last) {
+  void keep_named(const char* name, Enum* value, const char* (*name_of)(Enum), Enum last) {
     std::string text;
     (*this)(name, &text);
     for (int number = 0; number <= static_cast<int>(last); ++number) {

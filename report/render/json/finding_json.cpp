@@ -9,8 +9,6 @@
 namespace culprit::report {
 namespace {
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 Json answer_json(const Finding& finding) {
   const std::optional<Question> question = row_of(finding.kind).question;
   return question ? Json(answer_link(*question)) : Json();
@@ -33,17 +31,17 @@ void visit_members(const Report& report, const Finding& finding, Visit visit) {
   visit("title",       "before the colon in the text report, there in capitals", true, [&] { return Json(finding.title); });
   visit("text",        "behind the colon", true, [&] { return Json(finding.headline); });
   visit("severity",    "`error`, `warning`, `note`", true, [&] { return Json(severity_name(finding.severity)); });
-  visit("gate",        "the class of `--fail-on` that counts it; `not-known`: it makes the verdict not known; null: it fails nothing", true, [&] { return text_or_null(row.gate); });
+  visit("gate",        "the class of `--fail-on` that counts it; `not-known`: it makes the verdict not known; null: it fails nothing", true, [&] { return json_or_null(row.gate); });
   visit("details",     "the member of the report with all facts", true, [&] { return Json(row.details); });
   visit("answer",      "the answer in [examples/README.md](../examples/README.md#questions-that-people-ask), or null", true, [&] { return answer_json(finding); });
   visit("bytes",       "of the memory that it is about; 0: not known, or there is none", true, [&] { return Json(finding.bytes); });
   visit("count",       "of the calls, allocations or objects that it is about", true, [&] { return Json(finding.count); });
   visit("device",      "of the memory; null: not known, or several", true, [&] { return device_json(finding.device); });
   visit("processes[]", "only of a merged job: indices into `processes`", job, [&] { return Json(finding.processes); });
-  visit("where",       "the source line that it is about, by which `culprit diff` finds it again; null: not known", true, [&] { return text_or_null(where_of(finding)); });
+  visit("where",       "the source line that it is about, by which `culprit diff` finds it again; null: not known", true, [&] { return json_or_null(where_of(finding)); });
   visit("places[]",    "`label` (`made`, `freed`, ...) and `stack`", true, [&] { return places_json(finding); });
   visit("facts[]",     "further sentences", true, [&] { return Json(finding.facts); });
-  visit("hint",        "a sentence, or null", true, [&] { return text_or_null(finding.hint); });
+  visit("hint",        "a sentence, or null", true, [&] { return json_or_null(finding.hint); });
   visit("more",        "only in the data of a page: findings of this kind that are left out", finding.more != 0, [&] { return Json(finding.more); });
   // clang-format on
 }

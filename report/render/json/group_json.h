@@ -1,23 +1,25 @@
 // Groups, errors and their evidence in a JSON report: for formats that arrange the same facts differently.
 #pragma once
 
-#include <functional>
 #include <optional>
+#include <string>
 
+#include "report/fields/shown_values.h"
 #include "report/render/json/json.h"
+#include "report/render/json/stack_to_json.h"
 
 namespace culprit::report {
 
 struct ErrorGroup;
 struct FailedAllocation;
+struct FieldContext;
 struct Frame;
 struct Group;
 struct ResolvedStack;
 struct ThreadInfo;
 
-// How a stack is written; the stack is nullptr when nothing is known.
-using StackToJson = std::function<Json(const ResolvedStack*)>;
-
+// Null for an empty text.
+Json json_or_null(const std::string& text);
 Json device_json(const std::optional<unsigned>& device);
 Json frame_json(const Frame& frame);
 // An empty list for nullptr.
@@ -29,5 +31,10 @@ Json group_json(const Group& group, bool may_be_freed, const StackToJson& stack_
 
 Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json);
 Json failed_allocation_json(const FailedAllocation& failed, const StackToJson& stack_to_json);
+
+// For JsonFields: `evidence`, `baseline` and `spread` of a group.
+void write_value(const ShownEvidence& shown, const FieldContext& context, const StackToJson& stack_to_json, Json* json);
+void write_value(const ShownBaseline& shown, const FieldContext& context, const StackToJson& stack_to_json, Json* json);
+void write_value(const ShownSpread& shown, const FieldContext& context, const StackToJson& stack_to_json, Json* json);
 
 }  // namespace culprit::report

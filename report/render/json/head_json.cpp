@@ -4,6 +4,7 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/fields/report_fields.h"
 #include "report/findings/answers.h"
 #include "report/findings/finding.h"
 #include "report/findings/sharing_words.h"
@@ -15,63 +16,10 @@
 #include "report/model/report.h"
 #include "report/render/json/finding_json.h"
 #include "report/render/json/group_json.h"
+#include "report/render/json/json_fields.h"
 
 namespace culprit::report {
 namespace {
-
-Json reading_json(const format::MemoryReading& reading) {
-  if (reading.total_bytes == 0) return Json();
-  return {{"time_ns", reading.time_ns}, {"free_bytes", reading.free_bytes}, {"total_bytes", reading.total_bytes}};
-}
-
-Json has_ended_json(Ended ended, bool gone) {
-  if (ended == Ended::kUnknown && !gone) return Json();
-  return ended != Ended::kRunning;
-}
-
-Json process_json(const ProcessInfo& process) {
-  Json one;
-  one["pid"] = process.pid;
-  one["parent_pid"] = process.parent_pid;
-  one["host"] = process.host;
-  one["rank"] = process.rank ? Json(*process.rank) : Json();
-  one["job_size"] = process.job_size != 0 ? Json(process.job_size) : Json();
-  one["exe"] = process.executable;
-  one["command"] = process.command;
-  one["working_directory"] = process.working_directory;
-  one["ended"] = ended_name(process.status.ended);
-  one["exit_status"] = process.status.ended == Ended::kExit ? Json(process.status.exit_status) : Json();
-  one["has_ended"] = has_ended_json(process.status.ended, process.status.gone);
-  if (process.status.ended == Ended::kKilled)
-    one["signal"] = process.status.signal != 0 ? Json(signal_text(process.status.signal)) : Json();
-  if (process.attached) {
-    one["attached"] = *process.attached;
-    one["detached"] = process.status.detached;
-  }
-  one["start_realtime_ns"] = process.start_realtime_ns;
-  one["end_time_ns"] = process.end_time_ns;
-  one["driver_version"] = process.driver_version != 0 ? Json(process.driver_version) : Json();
-  one["libculprit_version"] = process.tool_version;
-  return one;
-}
-
-Json job_json(const Report& report) {
-  Json list = Json::array();
-  for (const JobProcess& process : report.job) {
-    list.push_back({{"rank", process.rank ? Json(*process.rank) : Json()},
-                    {"pid", process.pid},
-                    {"host", process.host},
-                    {"dump", process.dump_path},
-                    {"ended", ended_name(process.ended)},
-                    {"exit_status", process.ended == Ended::kExit ? Json(process.exit_status) : Json()},
-                    {"has_ended", has_ended_json(process.ended, process.gone)},
-                    {"signal", process.signal != 0 ? Json(signal_text(process.signal)) : Json()},
-                    {"leaked_bytes", process.leaked_bytes},
-                    {"leaked_allocations", process.leaked_allocations},
-                    {"peak_live_bytes", process.peak_live_bytes}});
-  }
-  return list;
-}
 
 Json summary_json(const Report& report) {
   const Summary& summary = report.summary;
@@ -171,18 +119,6 @@ Json bound_json(const MarkBound& bound) {
           {"time_ns", bound.time_ns ? Json(*bound.time_ns) : Json()}};
 }
 
-Json marks_json(const Report& report) {
-  Json list = Json::array();
-  for (const MarkInfo& mark : report.marks) {
-    list.push_back({{"name", mark.name},
-                    {"kind", mark_kind_name(mark.kind)},
-                    {"count", mark.count},
-                    {"first_ns", mark.first_ns},
-                    {"last_ns", mark.last_ns}});
-  }
-  return list;
-}
-
 Json recording_json(const Report& report) {
   Json one;
   one["state"] = report.recording.off ? "off" : "on";
@@ -202,28 +138,6 @@ Json recording_json(const Report& report) {
   return one;
 }
 
-Json time_line_json(const TimeLine& line) {
-  if (line.buckets.empty()) return Json();
-  return {{"bucket_ns", line.bucket_ns}, {"peak_bytes", line.peak_bytes}, {"peak_ns", line.peak_ns}};
-}
-
-Json items_json(const Balance& balance) {
-  Json list = Json::array();
-  for (const BalanceItem& item : balance.items) {
-    Json one = {{"what", balance_name(item.what)}, {"bytes", item.bytes}};
-    const ExecutableUse& use = balance.executables;
-    if (item.what == BalancePart::kGraphExecutables && use.known) {
-      one["live"] = use.live;
-      one["in_use_at_least_bytes"] = use.at_least;
-      one["in_use_at_most_bytes"] = use.at_most;
-    }
-    list.push_back(std::move(one));
-  }
-  return list;
-}
-
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 const char* name_of(LineOf what) {
   switch (what) {
     case LineOf::kAllocations:
@@ -237,18 +151,19 @@ const char* name_of(LineOf what) {
 }
 
 void add_place(const Frame& frame, Json* one) {
-  (*one)["file"] = or_null(frame.file);
+  (*one)["file"] = json_or_null(frame.file);
   (*one)["line"] = frame.file.empty() ? Json() : Json(frame.line);
-  (*one)["function"] = or_null(frame.function);
+  (*one)["function"] = json_or_null(frame.function);
 }
 
 Json line_json(const HolderLine& line) {
-  Json one = {{"what", name_of(line.what)}, {"bytes", line.bytes}, {"count", line.count}, {"pool", or_null(line.pool)}};
+  Json one = {
+      {"what", name_of(line.what)}, {"bytes", line.bytes}, {"count", line.count}, {"pool", json_or_null(line.pool)}};
   if (line.what == LineOf::kTensors) {
-    one["file"] = or_null(line.file);
+    one["file"] = json_or_null(line.file);
     one["line"] = line.file.empty() ? Json() : Json(line.line);
-    one["function"] = or_null(line.function);
-    one["held_by"] = or_null(line.held_by);
+    one["function"] = json_or_null(line.function);
+    one["held_by"] = json_or_null(line.held_by);
     return one;
   }
   static const Frame kUnknown;
@@ -277,169 +192,47 @@ Json idle_json(const IdleMemory& idle) {
   return one;
 }
 
-// Fields of both a breakdown and an explained failure.
-Json moment_json(const Report& report, const Breakdown& breakdown) {
-  Json one;
-  if (!report.job.empty()) one["process"] = breakdown.process;
-  one["device"] = device_json(breakdown.device);
-  one["time_ns"] = breakdown.time_ns;
-  if (breakdown.out_of_memory) {
-    one["api"] = breakdown.api;
-    one["asked_bytes"] = breakdown.asked_bytes;
-    one["times"] = breakdown.times;
-    one["stack"] = stack_json(breakdown.stack);
-  }
-  one["memory"] = reading_json(breakdown.memory);
-  one["live_bytes"] = breakdown.live_bytes;
-  return one;
-}
-
 // NVML's answer about the device; null where it was not asked.
-void add_charges(const Breakdown& breakdown, Json* one) {
+void add_charges(const Breakdown& breakdown, const FieldContext& context, Json* one) {
   (*one)["nvml"] = Json();
   (*one)["other_processes"] = Json();
   for (const GpuCharges& charges : breakdown.charges) {
-    (*one)["nvml"] = {{"time_ns", charges.asked_ns},
-                      {"after_end", charges.after_end},
-                      {"problem", or_null(charges.problem)},
-                      {"process_bytes", charges.own_known ? Json(charges.own_bytes) : Json()},
-                      {"foreign_pids", charges.foreign_numbers},
-                      {"left_out", charges.left_out}};
-    if (!charges.problem.empty()) continue;
-    Json others = Json::array();
-    for (const ChargedProcess& process : charges.others) {
-      others.push_back({{"pid", process.pid},
-                        {"name", or_null(process.name)},
-                        {"bytes", process.bytes_known ? Json(process.bytes) : Json()}});
-    }
-    (*one)["other_processes"] = std::move(others);
+    (*one)["nvml"] = json_of(charges, context, stack_json);
+    if (charges.problem.empty()) (*one)["other_processes"] = json_of(charges.others, context, stack_json);
   }
 }
+
+FieldContext context_of(const Report& report) {
+  FieldContext context;
+  context.report = &report;
+  context.of_job = !report.job.empty();
+  return context;
+}
+
+// The balance of that moment.
+Json items_json(const Balance* balance) { return json_of(ShownItems{balance}, {}, stack_json); }
 
 Json out_of_memory_json(const Report& report) {
   Json list = Json::array();
   const Explainer explainer(report);
+  const FieldContext context = context_of(report);
+  const StackToJson frames = stack_json;
   for (const Breakdown& breakdown : report.breakdowns) {
     if (!breakdown.out_of_memory) continue;
     const OutOfMemory failure = explainer.explain(breakdown);
-    Json one = moment_json(report, breakdown);
+    Json one;
+    JsonFields moment(context, frames, &one);
+    moment_fields(moment, const_cast<Breakdown*>(&breakdown));  // the list is shared with reading
     one["lines"] = Json::array();
     for (const HolderLine& line : failure.lines) one["lines"].push_back(line_json(line));
     one["other_bytes"] = breakdown.other_bytes;
     one["idle"] = Json::array();
     for (const IdleMemory& idle : failure.idle) one["idle"].push_back(idle_json(idle));
     one["other_processes_at_most_bytes"] = failure.balance == nullptr ? Json() : Json(failure.others_at_most);
-    add_charges(breakdown, &one);
-    one["balance"] = failure.balance == nullptr ? Json::array() : items_json(*failure.balance);
+    add_charges(breakdown, context, &one);
+    one["balance"] = items_json(failure.balance);
     one["missing_bytes"] = failure.missing;
     one["would_fit"] = {{"rule", failure.rule}, {"text", failure.would_fit}};
-    list.push_back(std::move(one));
-  }
-  return list;
-}
-
-// The balance of the device at exit, or at the last moment that is known; of a process's report only.
-Json balance_json(const Report& report, unsigned device) {
-  for (const Balance& balance : report.balances) {
-    if (report.job.empty() && balance.device == device) return items_json(balance);
-  }
-  return Json::array();
-}
-
-Json neighbours_json(const DeviceShare& share) {
-  if (!share.is_known()) return {};
-  Json list = Json::array();
-  for (const ChargedProcess& process : share.largest) {
-    list.push_back({{"pid", process.pid},
-                    {"name", or_null(process.name)},
-                    {"bytes", process.bytes_known ? Json(process.bytes) : Json()}});
-  }
-  return list;
-}
-
-Json not_known_json(const Balance& balance) {
-  Json list = Json::array();
-  for (const BalanceItem& item : balance.not_known) list.push_back(balance_name(item.what));
-  return list;
-}
-
-// Null: of an older dump, too.
-Json own_bytes_json(const DeviceShare& share) { return share.is_known() ? Json(share.own) : Json(); }
-
-Json balances_json(const Report& report) {
-  Json list = Json::array();
-  for (const Balance& balance : report.balances) {
-    Json one;
-    if (!report.job.empty()) one["process"] = balance.process;
-    one["device"] = balance.device;
-    one["moment"] = moment_name(balance.moment);
-    one["time_ns"] = balance.time_ns;
-    one["in_use_bytes"] = balance.in_use;
-    one["total_bytes"] = balance.total;
-    one["others_included"] = balance.others_included;
-    one["process_bytes"] = own_bytes_json(balance.share);
-    one["problem"] = balance.share.recorded ? or_null(problem_words(balance.share.problem)) : Json();
-    one["other_processes"] = neighbours_json(balance.share);
-    one["other_processes_count"] = balance.share.is_known() ? Json(balance.share.processes) : Json();
-    one["not_known"] = not_known_json(balance);
-    one["calls_not_attributed"] = balance.share.not_attributed;
-    one["managed_bytes"] = balance.managed;
-    one["calls_not_measured"] = balance.unmeasured;
-    one["limits"] = {{"stack", balance.stack_limit},
-                     {"printf_fifo", balance.printf_limit},
-                     {"heap", balance.heap_limit},
-                     {"threads", balance.threads}};
-    one["items"] = items_json(balance);
-    list.push_back(std::move(one));
-  }
-  return list;
-}
-
-Json call_charges_json(const Report& report) {
-  Json list = Json::array();
-  for (const CallCharge& charge : report.call_charges) {
-    Json one;
-    if (!report.job.empty()) one["process"] = charge.process;
-    one["device"] = charge.device;
-    one["what"] = balance_name(charge.what);
-    one["api"] = charge.api;
-    one["bytes"] = charge.bytes;
-    one["count"] = charge.count;
-    one["ended"] = charge.ended;
-    one["beside_others"] = charge.beside_others;
-    if (charge.made != 0) {
-      one["made"] = charge.made;
-      one["live"] = charge.live;
-      one["most_live"] = charge.most_live;
-      one["growing"] = charge.growing;
-    }
-    one["stack"] = stack_json(charge.stack);
-    list.push_back(std::move(one));
-  }
-  return list;
-}
-
-Json contexts_json(const Report& report) {
-  Json list = Json::array();
-  for (const ContextInfo& context : report.contexts) {
-    Json one;
-    if (!report.job.empty()) one["process"] = context.process;
-    one["device"] = context.device;
-    one["kind"] = kind_name(context.kind);
-    one["api"] = context.api;
-    one["bytes"] = context.bytes != 0 ? Json(context.bytes) : Json();
-    one["others_included"] = context.others_included;
-    one["beside_others"] = context.beside_others;
-    one["created_ns"] = context.created_ns;
-    one["ended"] = context.ended;
-    one["stray"] = context.stray;
-    if (context.stray) {
-      one["stray_kind"] = context.leftover_bytes == 0 ? "empty" : "leftovers";
-      one["leftover_bytes"] = context.leftover_bytes;
-      one["allocates_on"] = context.allocates_on;
-    }
-    if (context.thread) one["thread"] = thread_json(*context.thread);
-    one["stack"] = stack_json(context.stack);
     list.push_back(std::move(one));
   }
   return list;
@@ -487,47 +280,6 @@ Json shared_json(const Report& report) {
   return list;
 }
 
-Json devices_json(const Report& report) {
-  Json list = Json::array();
-  for (const DeviceInfo& device : report.devices) {
-    list.push_back({{"ordinal", device.ordinal},
-                    {"uuid", device.uuid},
-                    {"name", device.name.empty() ? Json() : Json(device.name)},
-                    {"mig", device.mig},
-                    {"memory",
-                     {{"first", reading_json(device.first)},
-                      {"peak", reading_json(device.peak)},
-                      {"exit", reading_json(device.exit)}}},
-                    {"live_bytes", device.live_bytes},
-                    {"peak_live_bytes", device.peak_live_bytes},
-                    {"pool_reserved_bytes", device.pool_known ? Json(device.pool_reserved) : Json()},
-                    {"pool_used_bytes", device.pool_known ? Json(device.pool_used) : Json()},
-                    {"balance", balance_json(report, device.ordinal)},
-                    {"time_line", time_line_json(device.time_line)}});
-  }
-  return list;
-}
-
-Json holder_search_json(const HolderSearchInfo& search) {
-  return {{"state", holder_search_name(search.state)},
-          {"time_ns", search.ns},
-          {"bytes", search.bytes},
-          {"heap", heap_search_name(search.heap)},
-          {"lost", lost_search_name(search.lost)}};
-}
-
-Json entries_json(const Breakdown& breakdown) {
-  Json list = Json::array();
-  for (const BreakdownEntry& entry : breakdown.entries) {
-    list.push_back({{"api", entry.api},
-                    {"kind", kind_name(entry.kind)},
-                    {"bytes", entry.bytes},
-                    {"count", entry.count},
-                    {"stack", stack_json(entry.stack)}});
-  }
-  return list;
-}
-
 Json freed_at_end_json(const Report& report) {
   Json list = Json::array();
   for (const Breakdown& breakdown : report.freed_at_end) {
@@ -537,59 +289,47 @@ Json freed_at_end_json(const Report& report) {
     one["time_ns"] = breakdown.time_ns;
     one["bytes"] = breakdown.live_bytes;
     one["count"] = breakdown.live_count;
-    one["stacks"] = entries_json(breakdown);
+    one["stacks"] = json_of(breakdown.entries, {}, stack_json);
     list.push_back(std::move(one));
   }
   return list;
 }
 
-Json breakdowns_json(const Report& report) {
-  Json list = Json::array();
-  for (const Breakdown& breakdown : report.breakdowns) {
-    Json one = moment_json(report, breakdown);
-    one["reason"] = breakdown.out_of_memory ? "out-of-memory" : "peak";
-    one["live_allocations"] = breakdown.live_count;
-    one["stacks"] = entries_json(breakdown);
-    one["others"] = {
-        {"bytes", breakdown.other_bytes}, {"count", breakdown.other_count}, {"stacks", breakdown.other_stacks}};
-    list.push_back(std::move(one));
+Json part_json(Part part, const Report& report) {
+  switch (part) {
+    case Part::kSummary:
+      return summary_json(report);
+    case Part::kFreedAtEnd:
+      return freed_at_end_json(report);
+    case Part::kOutOfMemory:
+      return out_of_memory_json(report);
+    case Part::kShared:
+      return shared_json(report);
+    case Part::kSuppressed:
+      return suppressed_json(report);
+    case Part::kFiltered:
+      return hidden_json(*report.filtered);
+    case Part::kBaseline:
+      return baseline_json(*report.baseline);
+    case Part::kMarksWithBytes:
+      return marks_with_bytes_json(report);
+    case Part::kSinceMark:
+      return bound_json(report.since_mark);
+    case Part::kBeforeMark:
+      return bound_json(report.before_mark);
+    case Part::kRecording:
+      return recording_json(report);
+    case Part::kFindingList:
+      return findings_json(report, findings_of(report));
+    case Part::kAnswers:
+      return answer_links(report);
   }
-  return list;
+  return Json();
 }
 
 }  // namespace
 
-namespace {
-
-Json audit_json(const Audit& audit) {
-  Json one = {{"calls", audited_calls(audit)}, {"functions", audit.functions.size()}};
-  const std::string why = why_no_audit(audit);
-  one["problem"] = why.empty() ? Json() : Json(why);
-  if (audit.not_audited != 0) one["not_audited"] = audit.not_audited;
-  one["by_function"] = Json::array();
-  for (const AuditedFunction& function : audit.functions)
-    one["by_function"].push_back({{"api", function.api}, {"calls", function.calls}});
-  one["not_recorded"] = Json::array();
-  for (const NotRecordedCalls& calls : audit.not_recorded) {
-    one["not_recorded"].push_back({{"api", calls.api},
-                                   {"count", calls.count},
-                                   {"bytes", calls.bytes},
-                                   {"stack", calls.stack == nullptr ? Json::array() : stack_json(calls.stack)}});
-  }
-  return one;
-}
-
-}  // namespace
-
-Json keeper_json(const Keeper& keeper) {
-  return {{"kind", keeper_kind_name(keeper.kind)},
-          {"path", keeper.path},
-          {"bytes", keeper.bytes},
-          {"count", keeper.count},
-          {"hint", keeper.hint.empty() ? Json() : Json(keeper.hint)},
-          {"suppressed", keeper.suppressed},
-          {"id", keeper.id}};
-}
+Json keeper_json(const Keeper& keeper) { return json_of(keeper, {}, stack_json); }
 
 Json growth_json(const std::vector<GrownKeeper>& keepers) {
   Json list = Json::array();
@@ -603,67 +343,30 @@ Json growth_json(const std::vector<GrownKeeper>& keepers) {
   return list;
 }
 
-Json inside_json(const CacheInside& inside) {
-  Json one = {{"taken", inside.taken}, {"live_bytes", inside.live_bytes}, {"idle_bytes", inside.idle_bytes}};
-  one["segments"] = Json::array();
-  for (const CacheInside::Segment& segment : inside.segments) {
-    one["segments"].push_back({{"address", hex_text(segment.address)},
-                               {"bytes", segment.bytes},
-                               {"live_bytes", segment.live_bytes},
-                               {"idle_bytes", segment.bytes - segment.live_bytes}});
-  }
-  one["largest"] = Json::array();
-  for (const CacheInside::Place& place : inside.largest) {
-    one["largest"].push_back({{"bytes", place.bytes},
-                              {"count", place.count},
-                              {"file", place.file.empty() ? Json() : Json(place.file)},
-                              {"line", place.file.empty() ? Json() : Json(place.line)},
-                              {"function", place.file.empty() ? Json() : Json(place.function)},
-                              {"held_by", place.held_by.empty() ? Json() : Json(place.held_by)}});
-  }
-  one["kept"] = Json::array();
-  for (const Keeper& keeper : inside.kept) {
-    one["kept"].push_back(keeper_json(keeper));
-  }
-  return one;
+Json inside_json(const CacheInside& inside) { return json_of(inside, {}, stack_json); }
+
+void write_value(const ShownTimeLine& shown, const FieldContext&, const StackToJson&, Json* json) {
+  const TimeLine& line = shown.device->time_line;
+  if (line.buckets.empty()) return;
+  *json = {{"bucket_ns", line.bucket_ns}, {"peak_bytes", line.peak_bytes}, {"peak_ns", line.peak_ns}};
 }
 
-Json report_head_json(const Report& report) {
-  Json head;
-  head["dump"] = report.dump_path;
-  head["process"] = process_json(report.process);
-  if (!report.job.empty()) head["processes"] = job_json(report);
-  head["devices"] = devices_json(report);
-  head["summary"] = summary_json(report);
-  if (!report.breakdowns.empty()) head["pictures"] = breakdowns_json(report);
-  if (!report.freed_at_end.empty()) head["freed_at_end"] = freed_at_end_json(report);
-  Json failures = out_of_memory_json(report);
-  if (!failures.empty()) head["out_of_memory"] = std::move(failures);
-  if (!report.balances.empty()) head["balances"] = balances_json(report);
-  if (!report.call_charges.empty()) head["bills"] = call_charges_json(report);
-  head["contexts"] = contexts_json(report);
-  if (!report.shared.empty()) head["shared"] = shared_json(report);
-  if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
-  if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
-  if (report.baseline) head["baseline"] = baseline_json(*report.baseline);
-  if (report.snapshot_ns != 0) head["snapshot_ns"] = report.snapshot_ns;
-  if (!report.marks.empty()) head["marks"] = marks_json(report);
-  if (!report.marked.empty()) head["marks_with_bytes"] = marks_with_bytes_json(report);
-  if (!report.since_mark.asked.empty()) head["since_mark"] = bound_json(report.since_mark);
-  if (!report.before_mark.asked.empty()) head["before_mark"] = bound_json(report.before_mark);
-  if (!report.recording.spans.empty() || report.recording.off) head["recording"] = recording_json(report);
-  head["unseen"] = Json::array();
-  for (const UnseenUser& user : report.unseen)
-    head["unseen"].push_back({{"module", user.path},
-                              {"how", user.surplus_driver ? "driver"
-                                      : user.own_driver   ? "namespace"
-                                                          : "direct"}});
-  if (report.audit.state != format::AuditState::kNotAsked) head["audit"] = audit_json(report.audit);
-  head["holder_search"] = holder_search_json(report.holder_search);
-  head["findings"] = findings_json(report, findings_of(report));
-  head["answers"] = answer_links(report);
-  return head;
+void write_value(const ShownItems& shown, const FieldContext&, const StackToJson&, Json* json) {
+  *json = Json::array();
+  if (shown.balance == nullptr) return;
+  for (const BalanceItem& item : shown.balance->items) {
+    Json one = json_of(item, {}, stack_json);
+    const ExecutableUse& use = shown.balance->executables;
+    if (item.what == BalancePart::kGraphExecutables && use.known) one.update(json_of(use, {}, stack_json));
+    json->push_back(std::move(one));
+  }
 }
+
+void write_value(const ShownPart& shown, const FieldContext& context, const StackToJson&, Json* json) {
+  *json = part_json(shown.part, *context.report);
+}
+
+Json report_head_json(const Report& report) { return json_of(report, context_of(report), stack_json); }
 
 Json summary_of_all(const std::vector<Report>& reports, bool nothing_known) {
   Json all = summary_json(Report());

@@ -3,11 +3,14 @@
 
 #include <vector>
 
+#include "report/fields/shown_values.h"
 #include "report/render/json/json.h"
+#include "report/render/json/stack_to_json.h"
 
 namespace culprit::report {
 
 struct CacheInside;
+struct FieldContext;
 struct GrownKeeper;
 struct Keeper;
 struct Report;
@@ -25,5 +28,11 @@ Json inside_json(const CacheInside& inside);
 // The members `summary` of several reports as one: sums, and the verdict. `nothing_known`: something recorded that no
 // report is of.
 Json summary_of_all(const std::vector<Report>& reports, bool nothing_known);
+
+// For JsonFields: the time line of a device, the items of a balance, and the parts of a report without a list of
+// fields.
+void write_value(const ShownTimeLine& shown, const FieldContext& context, const StackToJson& stack_to_json, Json* json);
+void write_value(const ShownItems& shown, const FieldContext& context, const StackToJson& stack_to_json, Json* json);
+void write_value(const ShownPart& shown, const FieldContext& context, const StackToJson& stack_to_json, Json* json);
 
 }  // namespace culprit::report

@@ -2,14 +2,15 @@
 #include "report/render/json/render_json.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "report/base/parallel.h"
 #include "report/base/printable.h"
+#include "report/fields/report_fields.h"
 #include "report/findings/finding.h"
 #include "report/judge/fingerprint.h"
 #include "report/model/memory_words.h"
@@ -17,30 +18,18 @@
 #include "report/render/json/frame_texts.h"
 #include "report/render/json/group_json.h"
 #include "report/render/json/head_json.h"
+#include "report/render/json/json_fields.h"
 
 namespace culprit::report {
 namespace {
 
-Json errors_json(const Report& report) {
-  Json list = Json::array();
-  for (const ErrorGroup& error : report.errors) list.push_back(error_json(error, stack_json));
-  return list;
-}
-
-Json failed_allocations_json(const Report& report) {
-  Json list = Json::array();
-  for (const FailedAllocation& failed : report.failed_allocations)
-    list.push_back(failed_allocation_json(failed, stack_json));
-  return list;
-}
-
 // The modules in the stacks, each build of them once. `written`: the frames of all groups' own stacks; few, even for a
 // hundred thousand stacks.
 Json modules_json(const Report& report, const FrameTexts& written) {
-  std::set<std::pair<std::string, std::string>> modules;
+  std::map<std::pair<std::string, std::string>, const Module*> modules;
   std::unordered_set<const Module*> seen;
   auto add_module = [&](const Module* module) {
-    if (module != nullptr && seen.insert(module).second) modules.emplace(module->path, module->build_id);
+    if (module != nullptr && seen.insert(module).second) modules.try_emplace({module->path, module->build_id}, module);
   };
   auto add_frame = [&](const Frame* frame) { add_module(frame->module); };
   auto add = [&](const ResolvedStack* stack) {
@@ -66,7 +55,7 @@ Json modules_json(const Report& report, const FrameTexts& written) {
   for (const FailedAllocation& failed : report.failed_allocations) add(failed.stack);
   for (const NotRecordedCalls& calls : report.audit.not_recorded) add(calls.stack);
   Json list = Json::array();
-  for (const auto& [path, build_id] : modules) list.push_back({{"path", path}, {"build_id", build_id}});
+  for (const auto& [key, module] : modules) list.push_back(json_of(*module, {}, stack_json));
   return list;
 }
 
@@ -134,28 +123,49 @@ class ReportWriter {
     member("id_rule", kIdRule);
     const Json head = report_head_json(report_);
     for (const auto& [key, value] : head.items()) member(key, value);
-    groups("leaks", report_.leaks);
-    groups("library", report_.library);
-    groups("resources", report_.resources);
-    member("errors", errors_json(report_));
-    member("failed_allocations", failed_allocations_json(report_));
-    member("modules", modules_json(report_, frames_));
-    member("notes", report_.notes, true);
-    out_ << std::string(indent_, ' ') << "}";
+    Lists lists(this);
+    fields(lists, const_cast<Report*>(&report_));  // the list is shared with reading
+    out_ << "\n" << std::string(indent_, ' ') << "}";
   }
 
  private:
-  void name(const std::string& name) { out_ << std::string(indent_ + 2, ' ') << '"' << name << "\": "; }
+  // The archive that writes the long lists, which end a report.
+  class Lists : public FieldContext {
+   public:
+    explicit Lists(ReportWriter* writer) : writer_(*writer) {}
+    void streamed(const char* name, const std::vector<Group>* list, const char*) { writer_.groups(name, *list); }
+    template <typename Entry>
+    void streamed(const char* name, const std::vector<Entry>* list, const char*) {
+      writer_.member(name, json_of(*list, *this, stack_json));
+    }
+    void streamed(const char*, const char*) {
+      writer_.member("modules", modules_json(writer_.report_, writer_.frames_));
+    }
+    template <typename... Anything>
+    void field(FieldName, const Anything&...) {}
+    template <typename... Anything>
+    void shown(const Anything&...) {}
+    template <typename... Anything>
+    void kept(const Anything&...) {}
 
-  void member(const std::string& key, const Json& value, bool last = false) {
+   private:
+    ReportWriter& writer_;
+  };
+
+  void name(const std::string& name) {
+    out_ << (first_ ? "" : ",\n") << std::string(indent_ + 2, ' ') << '"' << name << "\": ";
+    first_ = false;
+  }
+
+  void member(const std::string& key, const Json& value) {
     name(key);
-    out_ << indented_text(value, indent_ + 2) << (last ? "\n" : ",\n");
+    out_ << indented_text(value, indent_ + 2);
   }
 
   void groups(const char* key, const std::vector<Group>& list) {
     name(key);
     if (list.empty()) {
-      out_ << "[],\n";
+      out_ << "[]";
       return;
     }
     out_ << "[\n";
@@ -165,13 +175,14 @@ class ReportWriter {
         *text += i + 1 < list.size() ? ",\n" : "\n";
       };
     });
-    out_ << std::string(indent_ + 2, ' ') << "],\n";
+    out_ << std::string(indent_ + 2, ' ') << "]";
   }
 
   const Report& report_;
   std::size_t indent_;
   std::ostream& out_;
   FrameTexts frames_;
+  bool first_ = true;
 };
 
 }  // namespace

@@ -121,6 +121,18 @@ inline void add_example<report::FindingKind::kGrowingExecutables>(const Names& n
   report->call_charges.push_back(charge);
 }
 
+template <>
+inline void add_example<report::FindingKind::kGrowingStreams>(const Names& names, unsigned, report::Report* report) {
+  report::Group group;
+  group.kind = format::Kind::kStream;
+  group.api = names.other;
+  group.stack = names.stack;
+  group.count = 96;
+  group.first_ns = 1'000'000'000;
+  group.last_ns = report->process.end_time_ns = 61'000'000'000;
+  report->resources.push_back(group);
+}
+
 inline report::CacheInside cache_example(const Names& names) {
   report::CacheInside inside;
   inside.pool = "PyTorch caching allocator";
