@@ -153,7 +153,7 @@ void load_merged(const std::vector<std::string>& paths, const LoadOptions& optio
       ++taken;
     });
     if (taken == 0) return;
-    Report part = mine.finish(options.judge.strict);
+    Report part = mine.finish_part();
     const std::lock_guard<std::mutex> lock(mutex);
     all.add(std::move(part));
     count += taken;
