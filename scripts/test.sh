@@ -49,6 +49,7 @@ wanted=(musl-tools valgrind libgtest-dev python3-pytest python3-pytest-xdist chr
   mandoc ccache lld prometheus tmux gdb)
 command -v go >/dev/null || wanted+=(golang-go)
 command -v mpirun >/dev/null || wanted+=(openmpi-bin)
+command -v mpicc >/dev/null || wanted+=(libopenmpi-dev)
 $packages "${wanted[@]}" || true
 presets=(asan tsan)
 if ! scripts/clang-sanitizers.sh; then
@@ -70,6 +71,7 @@ optional "without PyPI SARIF, JUnit and Perfetto are not tested with other reade
 optional "without PyPI pages are not checked with axe-core" scripts/axe-core.sh build/deps
 optional "without Chromium HTML reports are not tested in a browser" $packages chromium chromium-driver python3-selenium
 command -v mpirun >/dev/null || optional "without mpirun jobs of several ranks are not tested" $packages openmpi-bin
+command -v mpicc >/dev/null || optional "without mpicc merging over MPI is not tested" $packages libopenmpi-dev
 # promtool, and a server that scrapes.
 optional "without Prometheus the metrics and their alert rules are checked less" $packages prometheus
 # A tracer of USDT probes that needs no rights of the kernel.

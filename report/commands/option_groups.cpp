@@ -24,7 +24,7 @@ const std::vector<OptionGroup>& groups() {
       {"Output",
        {"--format", "-o", "--full-stacks", "--sort", "--all", "--group-by", "--at", "--no-source", "--source-dir"}},
       {"Debug information", {"--sysroot", "--debug-dir", "--debuginfod-limit", "--no-cache"}},
-      {"Processes", {"--merge", "--no-merge", "--jobs"}},
+      {"Processes", {"--merge", "--no-merge", "--alone", "--jobs"}},
       {"Choice of leaks",
        {"--resources", "--strict", "--no-default-suppressions", "--suppressions", "--suggest-suppressions",
         "--min-bytes", "--causes", "--kinds", "--devices", "--id", "--since-mark", "--before-mark", "--from", "--to"}},

@@ -117,7 +117,8 @@ class Folders {
         }
       });
     } catch (const FileError& error) {
-      found_.left_out.emplace_back(error.what());
+      // A folder that went meanwhile, for example that of the ranks of another merge, has no dumps.
+      if (folder_id(folder)) found_.left_out.emplace_back(error.what());
     }
   }
 

@@ -185,17 +185,6 @@ std::vector<Keeper> find_keepers(const ObjectGraph& graph, std::vector<LiveBlock
   return Finder(graph, blocks).find();
 }
 
-void add_keeper(const Keeper& keeper, std::vector<Keeper>* keepers) {
-  const auto same = std::find_if(keepers->begin(), keepers->end(),
-                                 [&](const Keeper& one) { return one.kind == keeper.kind && one.path == keeper.path; });
-  if (same == keepers->end()) {
-    keepers->push_back(keeper);
-  } else {
-    same->bytes += keeper.bytes;
-    same->count += keeper.count;
-  }
-}
-
 void keep_largest(std::size_t most, std::vector<Keeper>* keepers) {
   std::stable_sort(keepers->begin(), keepers->end(),
                    [](const Keeper& one, const Keeper& other) { return one.bytes > other.bytes; });

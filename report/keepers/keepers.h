@@ -16,9 +16,6 @@ struct LiveBlock : MemoryBlock {
 // One row for each keeper, the largest first; their bytes are those of `blocks`. Blocks that overlap are taken once.
 std::vector<Keeper> find_keepers(const ObjectGraph& graph, std::vector<LiveBlock> blocks);
 
-// Adds a keeper, or to the one of that kind and path.
-void add_keeper(const Keeper& keeper, std::vector<Keeper>* keepers);
-
 // Sorts them, the largest first, and puts all after the first `most` into one row of those that are not known.
 void keep_largest(std::size_t most, std::vector<Keeper>* keepers);
 

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "report/base/failure.h"
 #include "report/base/log.h"
@@ -63,13 +65,16 @@ std::map<ProcessKey, std::uint64_t> last_starts_of(const std::vector<std::string
 // Reads files for several threads, which must not outlive it.
 class Loader {
  public:
-  Loader(const std::vector<std::string>& paths, const LoadOptions& options, bool merged)
+  // `indices`: those of the paths to be read.
+  Loader(const std::vector<std::string>& paths, std::vector<std::size_t> indices, const LoadOptions& options,
+         bool merged)
       : paths_(paths),
-        progress_(paths.size()),
+        indices_(std::move(indices)),
+        progress_(indices_.size()),
         options_(options),
         symbols_([this](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options_.symbols); }) {
     options_.judge.ids = !merged;
-    if (paths.size() == 1) {
+    if (indices_.size() == 1) {
       options_.symbols.progress = [this](const std::string& what) { progress_.doing(what); };
     } else {
       options_.lookup = [this](std::vector<ModuleSymbols>& modules) { symbols_.look_up(modules); };
@@ -79,7 +84,8 @@ class Loader {
   // Calls use(report, index) for each readable file until none is left. Every thread calls this.
   template <typename Use>
   void load(Use use) {
-    for (std::size_t i = next_++; i < paths_.size(); i = next_++) {
+    for (std::size_t next = next_++; next < indices_.size(); next = next_++) {
+      const std::size_t i = indices_[next];
       try {
         use(read(paths_[i]), i);
       } catch (const std::runtime_error& error) {  // DumpError, FileError
@@ -91,14 +97,10 @@ class Loader {
     }
   }
 
-  // Prints the errors in the order of the paths.
-  void tell_errors(LoadedReports* loaded) {
+  // Those of files that could not be read, by index.
+  std::vector<std::pair<std::size_t, std::string>> take_errors() {
     std::sort(errors_.begin(), errors_.end());
-    for (const auto& [index, message] : errors_) {
-      log::error(message);
-      loaded->problems.emplace_back(paths_[index], message);
-    }
-    loaded->unreadable = loaded->unreadable || !errors_.empty();
+    return std::move(errors_);
   }
 
  private:
@@ -114,6 +116,7 @@ class Loader {
   }
 
   const std::vector<std::string>& paths_;
+  const std::vector<std::size_t> indices_;
   Progress progress_;
   LoadOptions options_;
   SharedSymbols symbols_;
@@ -139,13 +142,52 @@ void check_no_process_twice(const Report& report) {
   }
 }
 
+std::vector<std::size_t> all_indices(const std::vector<std::string>& paths) {
+  std::vector<std::size_t> indices(paths.size());
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
+}
+
+void tell(const std::vector<std::pair<std::size_t, std::string>>& errors, const std::vector<std::string>& paths,
+          LoadedReports* loaded) {
+  for (const auto& [index, message] : errors) {
+    log::error(message);
+    loaded->problems.emplace_back(paths[index], message);
+  }
+  loaded->unreadable = loaded->unreadable || !errors.empty();
+}
+
 void load_merged(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job,
                  LoadedReports* loaded) {
-  Loader loader(paths, options, true);
   ReportMerger all;
-  std::size_t count = 0;
+  const PartOfJob part = merge_files(paths, all_indices(paths), options, job.jobs, &all);
+  finish_job(part, paths, options, &all, loaded);
+}
+
+void load_apart(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job,
+                LoadedReports* loaded) {
+  Loader loader(paths, all_indices(paths), options, false);
+  std::vector<std::optional<Report>> reports(paths.size());
+  run_on_threads(jobs_for(paths.size(), job.jobs),
+                 [&] { loader.load([&](Report report, std::size_t i) { reports[i] = std::move(report); }); });
+  for (std::optional<Report>& report : reports) {
+    if (report) loaded->reports.push_back(std::move(*report));
+  }
+  tell(loader.take_errors(), paths, loaded);
+}
+
+}  // namespace
+
+void add_last_starts(const std::vector<std::string>& paths, LoadOptions* options) {
+  if (paths.size() > 1) options->machine.last_start_ns = last_starts_of(paths);
+}
+
+PartOfJob merge_files(const std::vector<std::string>& paths, const std::vector<std::size_t>& indices,
+                      const LoadOptions& options, unsigned jobs, ReportMerger* into) {
+  PartOfJob part;
+  Loader loader(paths, indices, options, true);
   std::mutex mutex;
-  run_on_threads(jobs_for(paths.size(), job.jobs), [&] {
+  run_on_threads(jobs_for(indices.size(), jobs), [&] {
     ReportMerger mine;
     std::size_t taken = 0;
     loader.load([&](Report report, std::size_t) {
@@ -153,37 +195,29 @@ void load_merged(const std::vector<std::string>& paths, const LoadOptions& optio
       ++taken;
     });
     if (taken == 0) return;
-    Report part = mine.finish(options.judge.strict);
+    Report merged = mine.finish_part();
     const std::lock_guard<std::mutex> lock(mutex);
-    all.add(std::move(part));
-    count += taken;
+    into->add(std::move(merged));
+    part.merged += taken;
   });
-  if (count != 0) {
-    const log::StepTime time("merge of " + std::to_string(count) + " reports");
-    loaded->reports.push_back(all.finish(options.judge.strict));
+  part.errors = loader.take_errors();
+  return part;
+}
+
+void finish_job(const PartOfJob& all, const std::vector<std::string>& paths, const LoadOptions& options,
+                ReportMerger* merger, LoadedReports* loaded) {
+  if (all.merged != 0) {
+    const log::StepTime time("merge of " + std::to_string(all.merged) + " reports");
+    loaded->reports.push_back(merger->finish(options.judge.strict));
     check_no_process_twice(loaded->reports.back());
   }
-  loader.tell_errors(loaded);
+  tell(all.errors, paths, loaded);
 }
-
-void load_apart(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job,
-                LoadedReports* loaded) {
-  Loader loader(paths, options, false);
-  std::vector<std::optional<Report>> reports(paths.size());
-  run_on_threads(jobs_for(paths.size(), job.jobs),
-                 [&] { loader.load([&](Report report, std::size_t i) { reports[i] = std::move(report); }); });
-  for (std::optional<Report>& report : reports) {
-    if (report) loaded->reports.push_back(std::move(*report));
-  }
-  loader.tell_errors(loaded);
-}
-
-}  // namespace
 
 LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& given, const JobOptions& job) {
   LoadedReports loaded;
   LoadOptions options = given;
-  if (paths.size() > 1) options.machine.last_start_ns = last_starts_of(paths);
+  add_last_starts(paths, &options);
   const Parts parts = parts_of(paths, job.merge);
   if (!parts.merged.empty()) load_merged(parts.merged, options, job, &loaded);
   if (!parts.apart.empty()) load_apart(parts.apart, options, job, &loaded);

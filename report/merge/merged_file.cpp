@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <type_traits>
 #include <unordered_map>
 
@@ -382,21 +383,20 @@ bool is_merged_file(const std::string& path) {
   return read_beginning(path, found.data(), found.size()) && found == wanted;
 }
 
-void write_merged_file(const std::string& path, const Report& report) {
+namespace {
+
+void write(const Report& report, std::ostream& out) {
   WrittenTables tables;
   Writer writer(&tables);
   fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
-  OutputFile file(path);
   auto text = [](const Json& json) { return with_escapes(json.dump(-1, ' ', false, Json::error_handler_t::replace)); };
-  file.stream() << "{\"schema\":\"" << kMergedSchema << "\",\n\"modules\":" << text(tables.modules)
-                << ",\n\"frames\":" << text(tables.frames) << ",\n\"variables\":" << text(tables.variables)
-                << ",\n\"stacks\":" << text(tables.stacks) << ",\n\"report\":" << text(writer.take()) << "}\n";
-  file.commit();
+  out << "{\"schema\":\"" << kMergedSchema << "\",\n\"modules\":" << text(tables.modules)
+      << ",\n\"frames\":" << text(tables.frames) << ",\n\"variables\":" << text(tables.variables)
+      << ",\n\"stacks\":" << text(tables.stacks) << ",\n\"report\":" << text(writer.take()) << "}\n";
 }
 
-Report read_merged_file(const std::string& path, const JudgeOptions& options) {
-  std::size_t bytes = 0;
-  const Json json = read_json(path, &bytes);
+// As it was written, `bytes` long. The file `path` is named in messages.
+Report read(const Json& json, std::size_t bytes, const std::string& path) {
   const auto store = std::make_shared<FrameStore>();
   ReadTables tables;
   tables.store = store.get();
@@ -416,6 +416,31 @@ Report read_merged_file(const std::string& path, const JudgeOptions& options) {
   }
   report.dump_path = path;
   report.stacks = store;
+  return report;
+}
+
+}  // namespace
+
+void write_merged_file(const std::string& path, const Report& report) {
+  OutputFile file(path);
+  write(report, file.stream());
+  file.commit();
+}
+
+std::string merged_text(const Report& part) {
+  std::ostringstream text;
+  write(part, text);
+  return text.str();
+}
+
+Report read_merged_text(const std::string& text, const std::string& name) {
+  return read(parse_json(text), text.size(), name);
+}
+
+Report read_merged_file(const std::string& path, const JudgeOptions& options) {
+  std::size_t bytes = 0;
+  const Json json = read_json(path, &bytes);
+  Report report = read(json, bytes, path);
   if (options.strict || !options.default_suppressions) {
     for (Group& group : report.library) {
       if (!options.default_suppressions) group.library.clear();

@@ -8,135 +8,14 @@
 #include "report/judge/fingerprint.h"
 #include "report/judge/group_merge.h"
 #include "report/merge/merge_caches.h"
+#include "report/merge/merge_facts.h"
 #include "report/merge/spread.h"
 #include "report/model/marks.h"
-#include "report/model/names.h"
 #include "report/model/peak_use.h"
 #include "report/model/sum_up.h"
 
 namespace culprit::report {
 namespace {
-
-// Used to choose, independently of the order of merging, which of two stacks that look the same is shown.
-bool has_lower_offsets(const ResolvedStack& left, const ResolvedStack& right) {
-  return std::lexicographical_compare(left.frames.begin(), left.frames.end(), right.frames.begin(), right.frames.end(),
-                                      [](const Frame* a, const Frame* b) { return a->offset < b->offset; });
-}
-
-const ResolvedStack* lower(const ResolvedStack* left, const ResolvedStack* right) {
-  if (left == nullptr || right == nullptr) return left;
-  return has_lower_offsets(*right, *left) ? right : left;
-}
-
-void merge(const Evidence& from, Evidence* into) {
-  into->count += from.count;
-  into->time_ns = std::max(into->time_ns, from.time_ns);
-  if (into->what.empty() || (!from.what.empty() && from.what < into->what)) into->what = from.what;
-  into->code = std::min(into->code, from.code);
-  into->handle = std::min(into->handle, from.handle);
-  into->offset = std::min(into->offset, from.offset);
-  into->bytes = std::max(into->bytes, from.bytes);
-  into->stack = lower(into->stack, from.stack);
-  into->caught = lower(into->caught, from.caught);
-}
-
-// The threads of one process, summed up by name.
-std::vector<ThreadSum> sums_of(const std::vector<ThreadInfo>& threads) {
-  std::map<std::string, ThreadSum> sums;
-  for (const ThreadInfo& thread : threads) {
-    ThreadSum& sum = sums[thread.name];
-    sum.name = thread.name;
-    ++sum.threads;
-    sum.ended += thread.ended ? 1 : 0;
-    sum.processes = 1;
-  }
-  std::vector<ThreadSum> list;
-  list.reserve(sums.size());
-  for (auto& [name, sum] : sums) list.push_back(std::move(sum));
-  return list;
-}
-
-void merge(const std::vector<ThreadSum>& from, std::vector<ThreadSum>* into) {
-  for (const ThreadSum& sum : from) {
-    const auto known =
-        std::find_if(into->begin(), into->end(), [&](const ThreadSum& other) { return other.name == sum.name; });
-    if (known == into->end()) {
-      into->push_back(sum);
-      continue;
-    }
-    known->threads += sum.threads;
-    known->ended += sum.ended;
-    known->processes += sum.processes;
-  }
-}
-
-void merge(Group&& from, Group* into) {
-  into->bytes += from.bytes;
-  into->count += from.count;
-  into->ended_bytes += from.ended_bytes;
-  into->first_ns = std::min(into->first_ns, from.first_ns);
-  into->last_ns = std::max(into->last_ns, from.last_ns);
-  into->made += from.made;
-  into->freed += from.freed;
-  into->region_bytes += from.region_bytes;
-  merge_names(from.names, &into->names);
-  merge_heaps(from.heaps, &into->heaps);
-  into->mappings += from.mappings;
-  into->handle_references += from.handle_references;
-  into->driver_api = std::min(into->driver_api, from.driver_api);
-  into->stack = lower(into->stack, from.stack);
-  into->shares.insert(into->shares.end(), from.shares.begin(), from.shares.end());
-  merge_marks(from.marks, &into->marks);
-  merge(from.thread_sums, &into->thread_sums);
-  into->devices.insert(into->devices.end(), from.devices.begin(), from.devices.end());
-  for (std::size_t i = 0; i < into->evidence.size(); ++i) merge(from.evidence[i], &into->evidence[i]);
-}
-
-void merge(const ErrorGroup& from, ErrorGroup* into) {
-  into->count += from.count;
-  into->handle = std::min(into->handle, from.handle);
-  into->allocation_handle = std::min(into->allocation_handle, from.allocation_handle);
-  into->bytes = std::max(into->bytes, from.bytes);
-  into->first_ns = std::min(into->first_ns, from.first_ns);
-  into->last_ns = std::max(into->last_ns, from.last_ns);
-  if (into->device != from.device) into->device.reset();
-  into->stack = lower(into->stack, from.stack);
-  into->allocation_stack = lower(into->allocation_stack, from.allocation_stack);
-  into->free_stack = lower(into->free_stack, from.free_stack);
-}
-
-std::string error_key(const ErrorGroup& error) {
-  std::string key = std::string(error_type_name(error.type)) + '\0' + error.driver_api + '\0' +
-                    std::to_string(error.code) + '\0' + std::to_string(static_cast<int>(error.kind));
-  for (const ResolvedStack* stack : {error.stack, error.allocation_stack, error.free_stack}) {
-    key += '\0' + std::to_string(stack->frames.size());
-    for (const Frame* frame : stack->frames) {
-      key += '\0' + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' + frame->function + '\0' +
-             frame->file + '\0' + std::to_string(frame->line != 0 ? frame->line : frame->offset);
-    }
-  }
-  return key;
-}
-
-// Keeps the reading with the least free bytes.
-void merge(const format::MemoryReading& from, format::MemoryReading* into) {
-  auto rank = [](const format::MemoryReading& reading) {
-    return std::make_tuple(reading.total_bytes == 0, reading.free_bytes, reading.time_ns);
-  };
-  if (rank(from) < rank(*into)) *into = from;
-}
-
-void merge(const DeviceInfo& from, DeviceInfo* into) {
-  into->ordinal = std::min(into->ordinal, from.ordinal);
-  merge(from.first, &into->first);
-  merge(from.peak, &into->peak);
-  merge(from.exit, &into->exit);
-  into->live_bytes += from.live_bytes;
-  into->peak_live_bytes = std::max(into->peak_live_bytes, from.peak_live_bytes);
-  into->pool_known = into->pool_known || from.pool_known;
-  into->pool_reserved = std::max(into->pool_reserved, from.pool_reserved);
-  into->pool_used = std::max(into->pool_used, from.pool_used);
-}
 
 JobProcess job_process(const Report& report) {
   JobProcess process;
@@ -153,42 +32,6 @@ JobProcess job_process(const Report& report) {
   process.gone = report.process.status.gone;
   process.peak_live_bytes = most_recorded_use(report.devices);
   return process;
-}
-
-// The state that says most about missing data.
-Ended worse(Ended left, Ended right) {
-  for (const Ended ended : {Ended::kRunning, Ended::kKilled, Ended::kUnknown}) {
-    if (left == ended || right == ended) return ended;
-  }
-  return Ended::kExit;
-}
-
-// The state that says most about missing data.
-format::HolderSearch worse(format::HolderSearch left, format::HolderSearch right) {
-  using format::HolderSearch;
-  for (const HolderSearch state : {HolderSearch::kNotRun, HolderSearch::kStopped, HolderSearch::kOff}) {
-    if (left == state || right == state) return state;
-  }
-  return HolderSearch::kDone;
-}
-
-format::HeapSearch worse(format::HeapSearch left, format::HeapSearch right) {
-  using format::HeapSearch;
-  for (const HeapSearch state : {HeapSearch::kNotRun, HeapSearch::kStopped}) {
-    if (left == state || right == state) return state;
-  }
-  return HeapSearch::kDone;
-}
-
-// The earliest of the processes that have the mark.
-void merge_bound(const MarkBound& from, MarkBound* into) {
-  if (from.time_ns && (!into->time_ns || *from.time_ns < *into->time_ns)) *into = from;
-  if (into->asked.empty()) *into = from;
-}
-
-// A reason why memory may be lost although no leak says so: of the first process that has one.
-format::LostSearch worse(format::LostSearch left, format::LostSearch right) {
-  return left == format::LostSearch::kDone ? right : left;
 }
 
 }  // namespace
@@ -230,7 +73,7 @@ void ReportMerger::add_head(const Report& report) {
         std::find_if(report_.runs.begin(), report_.runs.end(), [&](const RunRecord& one) { return one.id == run.id; });
     if (same == report_.runs.end()) {
       report_.runs.push_back(run);
-    } else if (!same->problem.empty() || (!same->ended && run.problem.empty())) {
+    } else if (says_more(run, *same)) {
       *same = run;
     }
   }
@@ -342,7 +185,10 @@ void ReportMerger::add_audit(const Audit& from, bool first, StoreImport* import)
   if (from.state != format::AuditState::kOn && from.state != format::AuditState::kEnded && from.functions.empty() &&
       from.state != format::AuditState::kNotAsked && from.not_audited == 0)
     ++audit.not_audited;
-  if (first || from.state > audit.state) {
+  const auto order = [](const Audit& one) {
+    return std::make_tuple(~static_cast<std::uint64_t>(one.state), one.error, one.end_ns);
+  };
+  if (first || order(from) < order(audit)) {
     audit.state = from.state;
     audit.error = from.error;
     audit.end_ns = from.end_ns;
@@ -432,16 +278,27 @@ std::vector<Group> ReportMerger::finish_groups(const std::vector<std::uint32_t>&
     auto order = [](const Group& group) {
       return std::make_tuple(group.shares.front().process, ~group.bytes, ~group.count, group.first_ns, group.last_ns);
     };
-    return order(left) < order(right);
+    if (order(left) != order(right)) return order(left) < order(right);
+    return &left != &right && content_of(left) < content_of(right);
   });
-  assign_ids(&list->groups);
   std::vector<Group> groups = std::move(list->groups);
   *list = List();
-  sort_groups(&groups);
   return groups;
 }
 
 Report ReportMerger::finish(bool strict) {
+  Report report = finish_part();
+  for (std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
+    assign_ids(groups);
+    sort_groups(groups);
+  }
+  limit_caches(&report.caches_inside);
+  limit_caches(&report.ran_out);
+  sum_up(strict, &report);
+  return report;
+}
+
+Report ReportMerger::finish_part() {
   Report report = std::move(report_);
   std::vector<std::uint32_t> order(report.job.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -494,8 +351,11 @@ Report ReportMerger::finish(bool strict) {
   std::sort(report.runs.begin(), report.runs.end(),
             [](const RunRecord& left, const RunRecord& right) { return left.id < right.id; });
   std::sort(report.not_joined.begin(), report.not_joined.end());
+  std::sort(report.unseen.begin(), report.unseen.end(), [](const UnseenUser& left, const UnseenUser& right) {
+    auto facts = [](const UnseenUser& user) { return std::tie(user.path, user.own_driver, user.surplus_driver); };
+    return facts(left) < facts(right);
+  });
   report.stacks = store_;
-  sum_up(strict, &report);
   *this = ReportMerger();
   return report;
 }

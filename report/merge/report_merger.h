@@ -26,6 +26,9 @@ class ReportMerger {
 
   // The merged report. The merger is empty afterwards.
   Report finish(bool strict);
+  // The same as a part of a larger report, to be added to another merger: complete, where finish() leaves out the
+  // smallest entries of long lists, and without sums and ids.
+  Report finish_part();
 
  private:
   struct List {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "report/base/words.h"
+#include "report/model/frame_order.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
 #include "report/model/program_frames.h"
@@ -30,7 +31,6 @@ void put_in_order(Audit* audit) {
   for (const AuditedFunction& function : audit->functions) functions[function.api] += function.calls;
   audit->functions.clear();
   for (const auto& [api, calls] : functions) audit->functions.push_back({api, calls});
-  // The order of the first entries is kept, so that the result does not depend on addresses.
   std::vector<NotRecordedCalls> sums;
   std::map<std::pair<std::string, const ResolvedStack*>, std::size_t> places;
   for (const NotRecordedCalls& calls : audit->not_recorded) {
@@ -43,7 +43,8 @@ void put_in_order(Audit* audit) {
     }
   }
   std::stable_sort(sums.begin(), sums.end(), [](const NotRecordedCalls& left, const NotRecordedCalls& right) {
-    return left.count != right.count ? left.count > right.count : left.api < right.api;
+    if (left.count != right.count) return left.count > right.count;
+    return left.api != right.api ? left.api < right.api : precedes(left.stack, right.stack);
   });
   audit->not_recorded = std::move(sums);
 }

@@ -6,6 +6,7 @@
 #include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
 #include "report/model/breakdown.h"
+#include "report/model/frame_order.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
 #include "report/model/program_frames.h"
@@ -17,10 +18,7 @@ namespace {
 bool is_earlier(const FailedAllocation& left, const FailedAllocation& right) {
   if (left.first_ns != right.first_ns) return left.first_ns < right.first_ns;
   if (left.bytes != right.bytes) return left.bytes < right.bytes;
-  const std::vector<const Frame*>& one = left.stack->frames;
-  const std::vector<const Frame*>& other = right.stack->frames;
-  return std::lexicographical_compare(one.begin(), one.end(), other.begin(), other.end(),
-                                      [](const Frame* a, const Frame* b) { return a->offset < b->offset; });
+  return precedes(left.stack, right.stack);
 }
 
 std::string calls_text(const FailedAllocation& failed) {

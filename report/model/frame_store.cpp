@@ -1,5 +1,6 @@
 #include "report/model/frame_store.h"
 
+#include <algorithm>
 #include <functional>
 #include <tuple>
 
@@ -18,7 +19,8 @@ auto facts(const Frame& frame) {
                   frame.symbol_offset, frame.symbol);
 }
 auto facts(const Variable& variable) {
-  return std::tie(variable.module, variable.name, variable.begin, variable.python);
+  return std::tie(variable.module, variable.name, variable.begin, variable.python, variable.steps, variable.path,
+                  variable.typed);
 }
 auto facts(const ResolvedStack& stack) {
   return std::tie(stack.frames, stack.caller, stack.runtime_api, stack.through_runtime, stack.truncated, stack.merged,
@@ -59,7 +61,17 @@ const Thing* FrameStore::once(Thing thing, Kept<Thing>* kept) {
   return &kept->all.back();
 }
 
-const Module* FrameStore::add(Module module) { return once(std::move(module), &modules_); }
+// Each report knows what its own frames needed of a module: together they know the most.
+const Module* FrameStore::add(Module module) {
+  const Module* const kept = once(module, &modules_);
+  Module& all = const_cast<Module&>(*kept);  // an element of modules_
+  all.name = std::min(all.name, module.name);
+  all.executable = all.executable || module.executable;
+  all.has_debug_info = all.has_debug_info || module.has_debug_info;
+  all.own_unwinder = all.own_unwinder || module.own_unwinder;
+  all.state = std::min(all.state, module.state);
+  return kept;
+}
 
 const Frame* FrameStore::add(const Frame& frame, const Module* module) {
   const std::size_t place = mixed(frame.offset, hash_of(module)) + frame.line;

@@ -1,10 +1,11 @@
 // Writes the dumps of a job, for measurements of `culprit report` over many ranks:
 //
-//     many_dumps FOLDER [RANKS [ALLOCATIONS [STACKS]]]      default: 1,024 dumps, each with 10,000 live allocations
-//                                                           and 1,000 stacks of 32 frames
+//     many_dumps FOLDER [RANKS [ALLOCATIONS [STACKS [UNITS]]]]   default: 1,024 dumps, each with 10,000 live
+//     allocations
+//                                                                and 1,000 stacks of 32 frames
 //
-// FOLDER/rank0000.dump and the others refer to FOLDER/libdwarf.so (100 MiB, with DWARF). All ranks have the same
-// stacks, each rank in another order; one rank has ten times the bytes.
+// FOLDER/rank0000.dump and the others refer to FOLDER/libdwarf.so, with the DWARF of 480 UNITS (100 MiB). All ranks
+// have the same stacks, each rank in another order; one rank has ten times the bytes.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -26,6 +27,7 @@ struct Job {
   std::uint64_t ranks = 1024;
   std::uint64_t allocations = 10000;
   std::uint64_t stacks = 1000;
+  std::uint64_t units = 480;
 };
 
 void write_rank(const std::filesystem::path& folder, const bench::BigLibrary& library, const Job& job,
@@ -79,13 +81,14 @@ int main(int argc, char** argv) {
   if (argc > 2) job.ranks = std::strtoull(argv[2], nullptr, 10);
   if (argc > 3) job.allocations = std::strtoull(argv[3], nullptr, 10);
   if (argc > 4) job.stacks = std::strtoull(argv[4], nullptr, 10);
-  if (argc < 2 || argc > 5 || job.ranks == 0 || job.allocations == 0 || job.stacks == 0) {
-    std::fprintf(stderr, "usage: many_dumps FOLDER [RANKS [ALLOCATIONS [STACKS]]]\n");
+  if (argc > 5) job.units = std::strtoull(argv[5], nullptr, 10);
+  if (argc < 2 || argc > 6 || job.ranks == 0 || job.allocations == 0 || job.stacks == 0 || job.units == 0) {
+    std::fprintf(stderr, "usage: many_dumps FOLDER [RANKS [ALLOCATIONS [STACKS [UNITS]]]]\n");
     return 2;
   }
   try {
     const std::filesystem::path folder = std::filesystem::absolute(argv[1]);
-    const bench::BigLibrary library = bench::write_dwarf_library(folder / "libdwarf.so", 480, 330);
+    const bench::BigLibrary library = bench::write_dwarf_library(folder / "libdwarf.so", job.units, 330);
     for (std::uint64_t rank = 0; rank < job.ranks; ++rank) write_rank(folder, library, job, rank);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "many_dumps: %s\n", error.what());

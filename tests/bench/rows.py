@@ -1,4 +1,5 @@
 """The rows of the benchmark: the programs of each row, its sides, and its goal."""
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,9 @@ OURS = ("nothing", "culprit", "nostacks")
 SLOW = ("sanitizer", "nsys")
 MIB = 2**20
 HERE = Path(__file__).resolve().parent
+# Of the job that is reported and merged: 0.7 MiB each.
+RANKS_OF_JOB = int(os.environ.get("BENCH_RANKS", "1024"))
+MERGED = {}  # the first result of a folder
 
 
 class Missing(Exception):
@@ -246,6 +250,49 @@ def report_again(runner, side):
     return {"report-again": run["wall_ns"], "report-again-cpu": run["cpu_ns"], "report-again-memory": run["peak_bytes"]}
 
 
+def job_folder(runner):
+    """The dumps of a job, made once."""
+    folder = runner.work / "job"
+    if not folder.is_dir():
+        folder.mkdir()
+        runner.run([runner.program("many_dumps"), str(folder), str(RANKS_OF_JOB)], "nothing", timeout=600)
+    return folder
+
+
+def report_of_job(runner, _):
+    folder = job_folder(runner)
+    run = runner.run([str(runner.tree / "bin/culprit"), "report", "--no-cache", "-o", "/dev/null", str(folder)],
+                     "report", timeout=600)
+    return {"report-job": run["wall_ns"], "report-job-cpu": run["cpu_ns"], "report-job-memory": run["peak_bytes"]}
+
+
+def merge_on(ranks):
+    def sample(runner, _):
+        """`culprit merge` as that many ranks of one thread each. The shell stands for a launcher."""
+        if ranks > len(os.sched_getaffinity(0)):
+            raise Missing("fewer processors than ranks")
+        folder = job_folder(runner)
+        output = runner.work / "merged.json"
+        ranks_of_shell = f"for rank in $(seq {ranks}); do PMI_RANK=$((rank - 1)) \"$@\" & all=\"$all $!\"; done; " \
+                         "for one in $all; do wait $one || exit 1; done"
+        command = ["sh", "-c", ranks_of_shell, "sh", str(runner.tree / "bin/culprit"), "merge", str(folder), "-o",
+                   str(output), "--no-cache", "--jobs", "1"]
+        run = runner.run(command, "report", timeout=600, PMI_SIZE=str(ranks), CULPRIT_MPI="off")
+        merged = output.read_bytes()
+        if MERGED.setdefault(folder, merged) != merged:
+            raise Failed("the result differs from that of fewer ranks")
+        return {f"merge-{ranks}": run["wall_ns"], f"merge-{ranks}-cpu": run["cpu_ns"]}
+    return sample
+
+
+def merges_of_job():
+    return [Measurement(f"merge on {ranks}", [
+        Row(f"merge-{ranks}", f"merge of {RANKS_OF_JOB:,} dumps of 10,000 live each" if ranks == 1
+            else f"the same by {ranks} ranks"),
+        Row(f"merge-{ranks}-cpu", "its processor time")], ("culprit",), merge_on(ranks), {"culprit": 3})
+            for ranks in (1, 2, 4, 8, 16)]
+
+
 def reports_against_text():
     """Every other format takes at most three times the time of text, and half as much memory again."""
     titles = {"json": "JSON", "html": "a page", "markdown": "Markdown, --all", "sarif": "SARIF", "junit": "JUnit",
@@ -323,6 +370,11 @@ def measurements(quick):
             Row("report-text-memory", "its memory", {"most": 1.5 * 2**30}, "bytes")],
                     ("culprit",), report("text"), {"culprit": 3}),
         *reports_against_text(),
+        Measurement("report of a job", [
+            Row("report-job", f"report of {RANKS_OF_JOB:,} dumps of 10,000 live each", {"most": 5e9}),
+            Row("report-job-cpu", "its processor time"), Row("report-job-memory", "its memory", None, "bytes")],
+                    ("culprit",), report_of_job, {"culprit": 3}),
+        *merges_of_job(),
         Measurement("report again", [
             Row("report-again", "a report of 1.1 GiB of libraries, symbols from the cache; without: --no-cache"),
             Row("report-again-cpu", "its processor time"),
