@@ -64,7 +64,9 @@ constexpr Rule kRules[] = {
 // clang-format on
 
 bool matches(const char* pattern, const std::string& text) {
-  // A fast rejection: most texts differ from most patterns in one of the first letters.
+  // Fast rejections: most texts differ from most patterns in the first letter, or in one of the next.
+  const char first = pattern[0];
+  if (first != '*' && first != '?' && first != '[' && first != '\\' && (text.empty() || text[0] != first)) return false;
   const std::size_t plain = std::strcspn(pattern, "*?[\\");
   return text.compare(0, plain, pattern, plain) == 0 && ::fnmatch(pattern, text.c_str(), 0) == 0;
 }
