@@ -114,11 +114,13 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
     const Variable* holder = nullptr;
     std::uint64_t holder_place = 0;
     const std::string* holder_path = nullptr;
+    const AssignedPlace* assigned = nullptr;
     for (auto one = next_held; holder == nullptr && one != held.end() && one->allocation == ref; ++one) {
       if (one->generation != record.state >> kStateBits) continue;
       holder = one->variable;
       holder_place = one->place;
       holder_path = one->path;
+      assigned = one->assigned;
     }
     while (next_lost != lost.end() && next_lost->allocation < ref) ++next_lost;
     // A variable that still has the pointer, or a Python object, refutes it.
@@ -139,6 +141,7 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
       group.holder = holder;
       group.holder_place = holder_place;
       group.holder_path = holder_path;
+      group.assigned = assigned;
       group.first_ns = record.time_ns;
       if (outer != nullptr) group.outer = *outer;
       result.groups.push_back(std::move(group));
@@ -199,11 +202,12 @@ std::vector<Held> read_held(const Dump& dump) {
   std::vector<Held> held;
   for (const HolderRecord& record : dump.holders()) {
     if (says_lost(record)) continue;
-    held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr, {}, nullptr});
+    held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr, {}, nullptr, nullptr});
   }
   for (const HeapHolderRecord& record : dump.heap_holders()) {
     const HeapPlace place = {record.step, record.word};
-    held.push_back({record.allocation, record.state >> kStateBits, first_place(dump, place), nullptr, place, nullptr});
+    held.push_back(
+        {record.allocation, record.state >> kStateBits, first_place(dump, place), nullptr, place, nullptr, nullptr});
   }
   std::stable_sort(held.begin(), held.end(),
                    [](const Held& left, const Held& right) { return left.allocation < right.allocation; });

@@ -14,6 +14,7 @@
 
 namespace culprit::report {
 
+struct AssignedPlace;
 struct Variable;
 
 // A word in a chunk of the heap.
@@ -30,6 +31,7 @@ struct Held {
   const Variable* variable = nullptr;
   HeapPlace heap;                     // where a chunk of the heap holds it
   const std::string* path = nullptr;  // from the variable to the pointer there, see PointerPathName::exact
+  const AssignedPlace* assigned = nullptr;
 };
 
 // The part of a group that was allocated under one label.
@@ -52,6 +54,7 @@ struct AllocationGroup {
   const Variable* holder = nullptr;
   std::uint64_t holder_place = 0;            // of the first allocation
   const std::string* holder_path = nullptr;  // likewise
+  const AssignedPlace* assigned = nullptr;   // likewise
 
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;

@@ -13,10 +13,12 @@ HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const Sta
   for (Held& held : tables.held) {
     if (held.heap.step == 0) {
       held.variable = stacks.variable(held.place);
+      held.assigned = stacks.assigned(held.place);
     } else {
       const StackResolver::HeapHolder holder = stacks.heap_holder(held.heap);
       held.variable = holder.variable;
       held.path = holder.path;
+      held.assigned = holder.assigned;
     }
   }
   if (contents->python) add_python_holders(*contents->python, dump, stacks, &tables, python_holders.get());

@@ -370,6 +370,21 @@ void fields(Archive& archive, ContextInfo* context) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, Overwritten* one) {
+  archive("process", &one->process);
+  archive.named("place", &one->place, overwritten_place_name, OverwrittenPlace::kValue);
+  archive("variable", &one->variable);
+  archive("module", &one->module);
+  archive("api", &one->api);
+  archive("count", &one->count);
+  archive("bytes", &one->bytes);
+  archive("device", &one->device);
+  archive("first_ns", &one->first_ns);
+  archive("last_ns", &one->last_ns);
+  archive("stack", &one->stack);
+}
+
+template <typename Archive>
 void fields(Archive& archive, Sharing* sharing) {
   archive("process", &sharing->process);
   archive.number("role", &sharing->role, format::SharingRole::kImport);
@@ -506,6 +521,7 @@ void fields(Archive& archive, Report* report) {
   archive("balances", &report->balances);
   archive("bills", &report->call_charges);
   archive("contexts", &report->contexts);
+  archive("overwritten", &report->overwritten);
   archive("sharings", &report->sharings);
   archive("marks", &report->marks);
   archive("dropped", &report->dropped);

@@ -445,6 +445,26 @@ Json contexts_json(const Report& report) {
   return list;
 }
 
+Json overwritten_json(const Report& report) {
+  Json list = Json::array();
+  for (const Overwritten& one : report.overwritten) {
+    Json entry;
+    if (!report.job.empty()) entry["process"] = one.process;
+    entry["variable"] = one.variable;
+    entry["place"] = overwritten_place_name(one.place);
+    entry["module"] = one.module;
+    entry["api"] = one.api;
+    entry["count"] = one.count;
+    entry["bytes"] = one.bytes;
+    entry["device"] = one.device ? Json(*one.device) : Json();
+    entry["first_ns"] = one.first_ns;
+    entry["last_ns"] = one.last_ns;
+    entry["stack"] = stack_json(one.stack);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 // The process at one end of a hand-over.
 Json side_json(const Report& report, const SharingSide& side) {
   Json one;
@@ -642,6 +662,7 @@ Json report_head_json(const Report& report) {
   if (!report.balances.empty()) head["balances"] = balances_json(report);
   if (!report.call_charges.empty()) head["bills"] = call_charges_json(report);
   head["contexts"] = contexts_json(report);
+  if (!report.overwritten.empty()) head["overwritten"] = overwritten_json(report);
   if (!report.shared.empty()) head["shared"] = shared_json(report);
   if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
   if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
