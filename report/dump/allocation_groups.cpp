@@ -97,7 +97,7 @@ struct Part {
 
 // Every worker walks all records, because reading them in file order is cheap; only adding them up is divided.
 Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<Held>& held,
-                const std::vector<HolderRecord>& lost, const TimeRange& range, bool each, unsigned part,
+                const std::vector<HolderRecord>& lost, bool only_lost, const TimeRange& range, bool each, unsigned part,
                 unsigned parts) {
   Part result;
   std::unordered_map<Key, std::size_t, KeyHash> index;
@@ -126,6 +126,7 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
     // A variable that still has the pointer, or a Python object, refutes it.
     const bool is_lost = holder == nullptr && next_lost != lost.end() && next_lost->allocation == ref &&
                          next_lost->state >> kStateBits == record.state >> kStateBits;
+    if (only_lost && !is_lost) return;
     const Key key = key_of(record, holder);
     const auto [at, added] = index.emplace(key, result.groups.size());
     if (added) {
@@ -151,6 +152,7 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
     ++group.count;
     if (is_lost) {
       ++group.lost;
+      group.lost_now = only_lost;
       if (next_lost->place == kOnlyLostPointerLeft) ++group.lost_indirectly;
     }
     if (!group.not_physical) group.bytes += record.bytes;
@@ -185,9 +187,9 @@ bool says_lost(const HolderRecord& record) {
 }
 
 // Sorted by allocation.
-std::vector<HolderRecord> read_lost(const Dump& dump) {
+std::vector<HolderRecord> read_lost(const Dump& dump, const OnlyLost& only) {
   std::vector<HolderRecord> lost;
-  for (const HolderRecord& record : dump.holders()) {
+  for (const HolderRecord& record : only ? *only : dump.holders()) {
     if (says_lost(record)) lost.push_back(record);
   }
   std::stable_sort(lost.begin(), lost.end(), [](const HolderRecord& left, const HolderRecord& right) {
@@ -215,16 +217,16 @@ std::vector<Held> read_held(const Dump& dump) {
 }
 
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held, const TimeRange& range,
-                                               bool each) {
+                                               bool each, const OnlyLost& only_lost) {
   const RegionMap regions(dump);
-  const std::vector<HolderRecord> lost = read_lost(dump);
+  const std::vector<HolderRecord> lost = read_lost(dump, only_lost);
   const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
-  if (count == 1) return group_part(dump, regions, held, lost, range, each, 0, 1).groups;
+  if (count == 1) return group_part(dump, regions, held, lost, only_lost.has_value(), range, each, 0, 1).groups;
   std::vector<Part> parts(count);
   std::atomic<unsigned> next{0};
   run_on_threads(count, [&] {
     const unsigned part = next++;
-    parts[part] = group_part(dump, regions, held, lost, range, each, part, count);
+    parts[part] = group_part(dump, regions, held, lost, only_lost.has_value(), range, each, part, count);
   });
   // Restores the order of first appearance.
   struct Place {

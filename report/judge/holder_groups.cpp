@@ -22,7 +22,8 @@ HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const Sta
     }
   }
   if (contents->python) add_python_holders(*contents->python, dump, stacks, &tables, python_holders.get());
-  if (!tables.held.empty()) tables.allocations = group_allocations(dump, tables.held, tables.range, tables.each);
+  if (!tables.held.empty())
+    tables.allocations = group_allocations(dump, tables.held, tables.range, tables.each, tables.only_lost);
   return {std::move(tables), std::move(python_holders)};
 }
 

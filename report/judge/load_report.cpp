@@ -45,7 +45,7 @@ Report load_report(const std::string& path, const LoadOptions& options) {
 Report load_report(const Dump& dump, const LoadOptions& options) {
   DumpContents contents = timed("read", dump, [&] {
     return read_contents(dump, options.machine,
-                         {options.since_mark, options.before_mark, options.each, options.marked});
+                         {options.since_mark, options.before_mark, options.each, options.marked, options.only_lost});
   });
   std::shared_ptr<const StackResolver> stacks =
       timed("resolve", dump, [&] { return resolve_stacks(contents, dump, options); });
