@@ -12,32 +12,11 @@
 // upper bits do not hide a pointer. Hidden are pointers that are encoded otherwise (xor, compressed, in two halves).
 #pragma once
 
-#include <cstdint>
+#include "interpose/causes/caller_state.h"
 
 namespace culprit {
 
 struct Process;
-
-// Where the program was when it called exit(): the registers that a function must preserve, and the stack pointer.
-struct CallerState {
-  std::uint64_t words[7];
-};
-
-// The state of the caller. Inline, so that it is that of the function itself.
-__attribute__((always_inline)) inline CallerState caller_state() {
-  CallerState state;
-#if defined(__x86_64__)
-  asm volatile(
-      "mov %%rbx, 0(%0)\n\tmov %%rbp, 8(%0)\n\tmov %%r12, 16(%0)\n\tmov %%r13, 24(%0)\n\t"
-      "mov %%r14, 32(%0)\n\tmov %%r15, 40(%0)\n\tmov %%rsp, 48(%0)"
-      :
-      : "r"(state.words)
-      : "memory");
-#else
-  state = {};
-#endif
-  return state;
-}
 
 // Writes a HolderRecord without a place for each allocation that nothing refers to, and the outcome into the header.
 // Call inside a Recording, on the tracker's own stack, before any object of the program is destroyed. Takes three

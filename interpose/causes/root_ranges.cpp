@@ -85,7 +85,7 @@ RootRanges::Skip RootRanges::first_arena() {
 }
 
 bool RootRanges::collect_skips(const GpuBlocks& gpu) {
-  const std::uint64_t room = kMostOwnRanges + kMostModules + 1 + gpu.size();
+  const std::uint64_t room = kMostOwnRanges + kMostModules + 1 + gpu.size() + left_out_count_;
   int error = 0;
   skip_bytes_ = room * sizeof(Skip);
   skips_ = static_cast<Skip*>(map_private(skip_bytes_, &error));
@@ -106,8 +106,23 @@ bool RootRanges::collect_skips(const GpuBlocks& gpu) {
   if (arena.begin != arena.end) skips_[skip_count_++] = arena;
   // Those in the heap are chunks as well, and are not left out: a chunk is read only if something leads to it.
   for (std::uint32_t i = 0; i < gpu.size(); ++i) skips_[skip_count_++] = {gpu[i].begin, gpu[i].end};
+  for (std::uint64_t i = 0; i < left_out_count_; ++i) skips_[skip_count_++] = {left_out_[i].begin, left_out_[i].end};
   std::sort(skips_, skips_ + skip_count_, [](const Skip& one, const Skip& other) { return one.begin < other.begin; });
+  join_skips();
   return true;
+}
+
+// Some lie in others.
+void RootRanges::join_skips() {
+  std::uint64_t kept = 0;
+  for (std::uint64_t i = 0; i < skip_count_; ++i) {
+    if (kept != 0 && skips_[i].begin <= skips_[kept - 1].end) {
+      skips_[kept - 1].end = std::max(skips_[kept - 1].end, skips_[i].end);
+    } else {
+      skips_[kept++] = skips_[i];
+    }
+  }
+  skip_count_ = kept;
 }
 
 void RootRanges::add(std::uint64_t begin, std::uint64_t end, bool shared, bool readable) {

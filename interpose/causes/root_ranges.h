@@ -28,6 +28,11 @@ class RootRanges {
   // the CUDA runtime, which lead to the program's memory through stale pointers. Returns false without memory, or if
   // the heap is not understood.
   bool collect(const MemoryMap& map, std::uint64_t stack_pointer, const GpuBlocks& gpu, HeapBlocks* blocks);
+  // Before collect(): memory to be left out, too. The list is kept.
+  void leave_out(const MemoryRange* list, std::uint64_t count) {
+    left_out_ = list;
+    left_out_count_ = count;
+  }
   void close();
 
   const RootRange* begin() const { return list_; }
@@ -42,6 +47,7 @@ class RootRanges {
 
   static Skip first_arena();
   bool collect_skips(const GpuBlocks& gpu);
+  void join_skips();
   void add(std::uint64_t begin, std::uint64_t end, bool shared, bool readable);
 
   RootRange* list_ = nullptr;
@@ -49,6 +55,8 @@ class RootRanges {
   Skip* skips_ = nullptr;  // sorted
   std::uint64_t skip_bytes_ = 0;
   std::uint64_t skip_count_ = 0;
+  const MemoryRange* left_out_ = nullptr;
+  std::uint64_t left_out_count_ = 0;
   bool full_ = false;
 };
 

@@ -4,6 +4,7 @@
 //     void culprit_attach_v6(culprit::AttachRequest*);
 //     void culprit_detach_v6(culprit::AttachRequest*);
 //     void culprit_tensors_v6(culprit::AttachRequest*);   // kBegin and kEnd only; the answer is in culprit_frozen
+//     void culprit_scan_v6(culprit::AttachRequest*);      // likewise; the answer is in culprit_scan (scan_state.h)
 //
 // and, for looking at it from outside, the variable culprit_prepared, which is kPrepared once the library is loaded. A
 // child that was forked while its parent loaded the library has a part of it.

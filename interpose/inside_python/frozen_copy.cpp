@@ -1,13 +1,6 @@
 #include "interpose/inside_python/frozen_copy.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdint>
 
@@ -18,9 +11,8 @@
 #include "interpose/call_stack/view_requests.h"
 #include "interpose/format/frozen_copy.h"
 #include "interpose/inside_python/copy_memory.h"
+#include "interpose/system/frozen_child.h"
 #include "interpose/system/os.h"
-#include "interpose/system/own_files.h"
-#include "interpose/system/raw_calls.h"
 #include "interpose/system/restrictions.h"
 
 // Seen by `culprit tensors PID` from outside.
@@ -31,13 +23,6 @@ namespace culprit {
 namespace {
 
 using format::FrozenPhase;
-
-// The command reads the result within moments; the limit is for a copy whose command was killed, or in which a lock of
-// another thread was taken when it was made.
-constexpr int kCopyLivesSeconds = 60;
-// Of small pages: copying the tables of 1 GiB takes 10 ms on a fast machine, 40 ms on a slow virtual one.
-constexpr std::uint64_t kBytesPerMicrosecond = (std::uint64_t{1} << 30) / 25000;
-constexpr std::uint64_t kUsualMostMicroseconds = 50000;
 
 std::uint64_t gil_since_ns;
 
@@ -59,35 +44,7 @@ bool forget_main_thread(const Interpreter& python) {
   return found;
 }
 
-[[noreturn]] void end_copy() {
-  for (;;) system_call(SYS_exit_group, 0);
-}
-
-// The command ends it, or its clock does.
-[[noreturn]] void wait_for_end() {
-  for (;;) system_call(SYS_pause);
-}
-
-void drop_handlers() {
-  struct {
-    void* handler;
-    std::uint64_t flags;
-    void* restorer;
-    std::uint64_t mask;
-  } none = {};
-  for (int number = 1; number <= 64; ++number) system_call(SYS_rt_sigaction, number, &none, nullptr, 8);
-}
-
 bool begin_copy(const Interpreter& python) {
-  system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  drop_handlers();
-  const struct itimerval limit = {{0, 0}, {kCopyLivesSeconds, 0}};
-  system_call(SYS_setitimer, ITIMER_REAL, &limit, nullptr);
-  // Where cores go to a program, a limit of 1 byte is the one that prevents them.
-  const struct rlimit no_core = {1, 1};
-  system_call(SYS_setrlimit, RLIMIT_CORE, &no_core);
-  const std::uint64_t clock_signal = std::uint64_t{1} << (SIGALRM - 1);
-  system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, &clock_signal, nullptr, 8);
   culprit_frozen.text = culprit_frozen.bytes = 0;
   set_phase(FrozenPhase::kWalking);
   if (!forget_main_thread(python)) return false;
@@ -95,30 +52,9 @@ bool begin_copy(const Interpreter& python) {
   return true;
 }
 
-std::uint64_t private_bytes() {
-  char text[256];
-  if (read_own_file("statm", text, sizeof(text)) == 0) return 0;
-  std::uint64_t numbers[3] = {};
-  const char* at = text;
-  for (std::uint64_t& number : numbers) {
-    while (*at == ' ') ++at;
-    for (; *at >= '0' && *at <= '9'; ++at) number = number * 10 + static_cast<std::uint64_t>(*at - '0');
-  }
-  return (numbers[1] - (numbers[2] < numbers[1] ? numbers[2] : numbers[1])) * 4096;
-}
-
 void end_copy_from_outside() {
   const int copy = culprit_frozen.copy;
-  if (copy == 0) return;
-  system_call(SYS_kill, copy, SIGKILL);
-  // It is no child that the program's own calls of wait() find: it has no signal for its end.
-  for (int i = 0; i < 200; ++i) {
-    if (system_call(SYS_wait4, copy, nullptr, __WCLONE | WNOHANG, nullptr) != 0) {
-      culprit_frozen.copy = 0;
-      return;
-    }
-    sleep_microseconds(100);
-  }
+  if (copy != 0 && end_frozen_child(copy)) culprit_frozen.copy = 0;
 }
 
 // The longest time without a break.
@@ -159,7 +95,7 @@ void end_if_frozen_copy() {
   // In the copy alone the phase is one of its own.
   if (culprit_frozen.phase < FrozenPhase::kWalking) return;
   set_phase(FrozenPhase::kBroken);
-  wait_for_end();
+  wait_as_frozen_child();
 }
 
 void note_frozen_result(Process& process, PyObject* result) {
@@ -173,8 +109,8 @@ void note_frozen_result(Process& process, PyObject* result) {
 }
 
 PyObject* copying_time(PyObject*, PyObject*) {
-  culprit_frozen.private_bytes = private_bytes();
-  return number(static_cast<long>(culprit_frozen.private_bytes / kBytesPerMicrosecond));
+  culprit_frozen.private_bytes = private_bytes_of_process();
+  return number(static_cast<long>(copying_microseconds(culprit_frozen.private_bytes)));
 }
 
 PyObject* yield_gil(PyObject*, PyObject* arguments) {
@@ -200,23 +136,18 @@ PyObject* freeze(PyObject*, PyObject*) {
     return number(-1);
   }
   const std::uint64_t most = culprit_frozen.most_us != 0 ? culprit_frozen.most_us : kUsualMostMicroseconds;
-  if (culprit_frozen.private_bytes / kBytesPerMicrosecond > most) {
+  if (copying_microseconds(culprit_frozen.private_bytes) > most) {
     set_phase(FrozenPhase::kTooLarge);
     return number(-1);
   }
-  const std::uint64_t all = ~std::uint64_t{0};
-  std::uint64_t before = 0;
-  system_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
-  // No handler of pthread_atfork(), no signal at its end, no copy of the descriptors, and not seen by a debugger.
-  const long copy = system_call(SYS_clone, CLONE_FILES | CLONE_FS | CLONE_UNTRACED, nullptr, nullptr, nullptr, nullptr);
+  const long copy = make_frozen_child(FrozenFiles::kShared);
   if (copy == 0) {
     if (!begin_copy(python)) {
       set_phase(FrozenPhase::kBroken);
-      wait_for_end();
+      wait_as_frozen_child();
     }
     return number(0);
   }
-  system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, 8);
   if (copy < 0) {
     set_phase(FrozenPhase::kFailed, static_cast<int>(-copy));
     return number(-1);
@@ -226,7 +157,7 @@ PyObject* freeze(PyObject*, PyObject*) {
 }
 
 PyObject* leave(PyObject*, PyObject* arguments) {
-  if (culprit_frozen.phase != FrozenPhase::kWalking) end_copy();
+  if (culprit_frozen.phase != FrozenPhase::kWalking) end_as_frozen_child();
   const Interpreter& python = the_interpreter();
   PyObject* text = python.PyTuple_GetItem(arguments, 0);
   if (text != nullptr && text != python.none()) {
@@ -234,7 +165,7 @@ PyObject* leave(PyObject*, PyObject* arguments) {
     culprit_frozen.bytes = static_cast<std::uint64_t>(python.PyBytes_Size(text));
   }
   set_phase(culprit_frozen.text != 0 ? FrozenPhase::kReady : FrozenPhase::kBroken);
-  wait_for_end();
+  wait_as_frozen_child();
 }
 
 }  // namespace culprit

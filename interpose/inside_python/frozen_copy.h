@@ -1,5 +1,6 @@
 // A copy of the process, as fork() makes one, in which the view walks over the heap while the process runs on. The copy
-// shares the descriptors, runs none of the program's code, and ends by itself after kCopyLivesSeconds at the latest.
+// shares the descriptors, runs none of the program's code, and ends by itself after a minute at the latest
+// (system/frozen_child.h).
 //
 // A raw clone(): no handler of pthread_atfork() runs, and no signal tells of its end. Rejected: slices over live
 // objects, whose addresses are used again; fork(), whose handlers are the program's; a walk with the GIL held, which

@@ -20,8 +20,8 @@ bool MemoryMap::read() {
   int error = 0;
   // Pages that are never written take no memory.
   if (mappings_ == nullptr) mappings_ = static_cast<Mapping*>(map_private(kMost * sizeof(Mapping), &error));
-  constexpr std::uint64_t kText = 64 << 20;
   auto* text = static_cast<char*>(map_private(kText, &error));
+  text_begin_ = reinterpret_cast<std::uint64_t>(text);
   count_ = 0;
   if (mappings_ == nullptr || text == nullptr) return false;
   int fd = open_own_file("maps", O_RDONLY);

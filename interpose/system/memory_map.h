@@ -23,9 +23,16 @@ class MemoryMap {
   const Mapping* begin() const { return mappings_; }
   const Mapping* end() const { return mappings_ + count_; }
 
+  // Memory that was mapped while the list was read only. It is part of the list, alone or within another mapping.
+  std::uint64_t text_begin() const { return text_begin_; }
+  std::uint64_t text_end() const { return text_begin_ + kText; }
+
  private:
   static constexpr std::uint64_t kMost = 1 << 18;  // four times the kernel's default limit (vm.max_map_count)
 
+  static constexpr std::uint64_t kText = 64 << 20;
+
+  std::uint64_t text_begin_ = 0;
   Mapping* mappings_ = nullptr;
   std::uint64_t count_ = 0;
 };

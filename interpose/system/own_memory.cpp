@@ -136,6 +136,8 @@ std::uint64_t address_space_in_use() {
 
 }  // namespace
 
+void keep_own_ranges_in_copy() { holder.store(static_cast<int>(getpid()), std::memory_order_relaxed); }
+
 void* map_private(std::uint64_t bytes, int* error) {
   if (!take_private(bytes)) {
     *error = ENOMEM;

@@ -30,6 +30,9 @@ void* enlarge_private(void* memory, std::uint64_t old_bytes, std::uint64_t bytes
 // Frees memory from map_private() or enlarge_private().
 void unmap_private(void* memory, std::uint64_t bytes);
 
+// In a copy of the process that runs this library's code only: what the process mapped stays ours.
+void keep_own_ranges_in_copy();
+
 // Whether the address space or the private memory of the process is limited: keep no memory for later use then.
 bool memory_is_limited();
 

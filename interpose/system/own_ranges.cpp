@@ -61,6 +61,13 @@ void forget_all_own_ranges() {
   }
 }
 
+bool in_own_range(std::uint64_t address) {
+  return std::any_of(slots, slots + kMostOwnRanges, [address](const Slot& slot) {
+    const std::uint64_t begin = slot.begin.load(std::memory_order_acquire);
+    return begin != 0 && address - begin < slot.bytes.load(std::memory_order_acquire);
+  });
+}
+
 int sorted_own_ranges(OwnRange* ranges) {
   int count = 0;
   for (const Slot& slot : slots) {

@@ -19,6 +19,9 @@ void forget_own_ranges_in(const void* begin, std::uint64_t bytes);
 // In a fork child, in which the addresses may belong to the program.
 void forget_all_own_ranges();
 
+// Whether one of the noted ranges has this address.
+bool in_own_range(std::uint64_t address);
+
 struct OwnRange {
   std::uint64_t begin;
   std::uint64_t end;

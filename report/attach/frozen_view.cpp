@@ -6,16 +6,14 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 #include "interpose/format/frozen_copy.h"
 #include "report/attach/blocking_calls.h"
 #include "report/attach/injector.h"
-#include "report/attach/remote_symbols.h"
+#include "report/attach/process_copy.h"
 #include "report/attach/result_words.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
-#include "report/proc/loaded_library.h"
 
 namespace culprit::report {
 namespace {
@@ -77,7 +75,7 @@ class Taking {
 
   // False: no framework is in use. Without a text: the copy did not come to its end.
   bool take_once(FrozenView* view) {
-    const std::uint64_t place = place_of_state();
+    const std::uint64_t place = place_of_variable(process_, "culprit_frozen");
     const auto most = static_cast<std::uint64_t>(longest_stop_.count());
     process_.write_memory(place + offsetof(FrozenCopy, most_us), &most, sizeof(most));
     ask(format::AttachStep::kBegin);
@@ -86,7 +84,7 @@ class Taking {
     view->held_ns = state.held_ns;
     if (state.phase == FrozenPhase::kNoCaches) return false;
     if (state.phase != FrozenPhase::kCopied) throw AttachError(why_not(state));
-    const std::optional<pid_t> copy = find_copy(state.copy);
+    const std::optional<pid_t> copy = find_copy(process_, state.copy);
     if (copy) view->text = text_of_copy(*copy, place);
     return true;
   }
@@ -122,15 +120,6 @@ class Taking {
       throw AttachError(process_.name() + " has not used CUDA yet: no tensor is on a GPU");
     const std::string problem = describe_result(process_, answer);
     if (!problem.empty()) throw AttachError(problem);
-  }
-
-  std::uint64_t place_of_state() const {
-    const std::vector<MappedRange> mappings = process_.mappings();
-    const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
-    const std::uint64_t place =
-        library == nullptr ? 0 : RemoteSymbols(process_, library->begin).variable("culprit_frozen");
-    if (place != 0) return place;
-    throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no culprit_frozen");
   }
 
   FrozenCopy read_state(const TracedProcess& process, std::uint64_t place) const {
@@ -180,16 +169,6 @@ class Taking {
     }
     const std::string reason = state.error != 0 ? std::strerror(state.error) : "the view failed";
     return process_.name() + " could not make a copy of itself, in which its objects are read: " + reason;
-  }
-
-  // The copy's number as this process sees it.
-  std::optional<pid_t> find_copy(std::int32_t number) const {
-    std::istringstream children(process_.thread(process_.pid()).text("children"));
-    for (std::uint32_t child = 0; children >> child;) {
-      if (innermost_number(ProcessFolder("/proc", child)) == static_cast<std::uint32_t>(number))
-        return static_cast<pid_t>(child);
-    }
-    return std::nullopt;
   }
 
   // Empty: the copy did not come to its end.

@@ -152,6 +152,14 @@ struct Walk {
   StackWalk stack;
 };
 
+struct OwnerWalk {
+  Dwfl* dwfl = nullptr;
+  int frames = 0;
+  bool whole = false;
+  bool driver = false;
+  bool program = false;
+};
+
 std::string_view file_name(Dwfl_Module* module) {
   const char* path = ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
   std::string_view name = path != nullptr ? path : "";
@@ -296,6 +304,29 @@ int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
   walk->verdict = SafePoint::kUnsafe;
   walk->where = plain.substr(0, plain.find('@'));
   return DWARF_CB_ABORT;
+}
+
+int SafePointFinder::visit_owner(Dwfl_Frame* frame, void* data) {
+  auto* walk = static_cast<OwnerWalk*>(data);
+  Dwarf_Addr address = 0;
+  bool exact = false;
+  walk->whole = ++walk->frames <= kMostFrames && ::dwfl_frame_pc(frame, &address, &exact);
+  if (!walk->whole) return DWARF_CB_ABORT;
+  Dwfl_Module* module = ::dwfl_addrmodule(walk->dwfl, exact ? address : address - 1);
+  const std::string_view name = module == nullptr ? std::string_view() : file_name(module);
+  if (begins_with(name, "libcuda.so") || begins_with(name, "libnvidia-")) {
+    walk->driver = true;
+  } else if (!begins_with(name, "libc.so") && !begins_with(name, "libc-2.") && !begins_with(name, "libpthread")) {
+    walk->program = true;
+  }
+  return DWARF_CB_OK;
+}
+
+bool SafePointFinder::is_drivers_own(pid_t thread) {
+  OwnerWalk walk;
+  walk.dwfl = dwfl_;
+  ::dwfl_getthread_frames(dwfl_, thread, visit_owner, &walk);
+  return walk.whole && walk.driver && !walk.program;
 }
 
 SafePoint SafePointFinder::look_at(pid_t thread, std::string* where, StackWalk* stack) {

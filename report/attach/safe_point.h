@@ -34,6 +34,10 @@ class SafePointFinder {
   // For a thread in a ptrace stop of the caller. `where` receives the unsafe frame, or the reason for kUnknown.
   SafePoint look_at(pid_t thread, std::string* where, StackWalk* stack);
 
+  // Whether a thread in such a stop is one that the driver started for itself: with frames of the driver, and without
+  // any of the program or its libraries.
+  bool is_drivers_own(pid_t thread);
+
   // Whether libraries were loaded or unloaded since this object was made, or libdw cannot be used further. Make a new
   // one then.
   bool is_outdated(const TracedProcess& process) const;
@@ -43,6 +47,7 @@ class SafePointFinder {
   bool is_closed(Dwfl_Module* module) const;
   static int find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**);
   static int visit_frame(Dwfl_Frame* frame, void* walk);
+  static int visit_owner(Dwfl_Frame* frame, void* walk);
   static int prepare_module(Dwfl_Module* module, void**, const char* name, Dwarf_Addr, void* finder);
   void add_closed_functions(Dwfl_Module* module);
   const char* closed_function(std::uint64_t address) const;

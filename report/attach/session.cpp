@@ -14,6 +14,7 @@
 #include "report/attach/library_for_target.h"
 #include "report/attach/loaded_list.h"
 #include "report/attach/loader_locks.h"
+#include "report/attach/other_threads.h"
 #include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
 #include "report/attach/result_words.h"
@@ -64,7 +65,7 @@ class Session {
   using Places = std::vector<std::uint64_t>;
 
   format::AttachRequest work() {
-    const bool one_step = order_.what == Injection::kTensors;
+    const bool one_step = order_.what == Injection::kTensors || order_.what == Injection::kScan;
     format::AttachRequest answer = step(one_step ? order_.request.step : AttachStep::kBegin, {});
     if (answer.result == AttachResult::kDone && !one_step) finish(&answer);
     if (left_memory_.size != 0 && !interrupted()) unmap_left_memory();
@@ -188,6 +189,7 @@ class Session {
   // Where the library can be asked; while no thread is stopped, because it takes time.
   void find_functions() {
     function_ = order_.what == Injection::kTensors ? "culprit_tensors_v6"
+                : order_.what == Injection::kScan  ? "culprit_scan_v6"
                 : attaches() && !undoing_          ? "culprit_attach_v6"
                                                    : "culprit_detach_v6";
     const std::vector<MappedRange> mappings = process_.mappings();
@@ -218,9 +220,37 @@ class Session {
       }
       const bool again = (answer.result == AttachResult::kLoading && std::chrono::steady_clock::now() < end) ||
                          (answer.result == AttachResult::kBusy && std::chrono::steady_clock::now() < drained);
+      if (!again && answer.result == AttachResult::kLoading && !unsafe_.empty()) throw unsafe_error();
       if (!again || interrupted()) return answer;
       waiter_.pause(milliseconds(20));
     }
+  }
+
+  AttachError unsafe_error() const {
+    return AttachError("no moment was found at which all threads of " + process_.name() +
+                       " could be stopped together (last: " + unsafe_ +
+                       "): nothing was changed; try again, or with a longer --timeout");
+  }
+
+  bool stops_all(AttachStep step) const { return order_.what == Injection::kScan && step == AttachStep::kBegin; }
+
+  // As ask(), while all other threads are stopped. kLoading: they cannot be stopped now.
+  format::AttachRequest ask_alone(HijackedThread* hijacked, const ChosenThread& borrowed, AttachStep step,
+                                  std::size_t room) {
+    OtherThreads others(process_, borrowed, choice_.finder(), &waiter_);
+    const auto begin = std::chrono::steady_clock::now();
+    format::AttachRequest answer = order_.request;
+    answer.result = AttachResult::kLoading;
+    const bool stopped = others.stop_all();
+    unsafe_ = others.where();
+    if (stopped) {
+      const Places words = others.words();
+      if (words.size() > room) return answer;
+      answer = ask(hijacked, step, words);
+    }
+    facts_->stopped_threads = others.count() + 1;
+    longest_stop_ = std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - begin);
+    return answer;
   }
 
   format::AttachRequest borrow(AttachStep step, const Places& places) {
@@ -237,7 +267,8 @@ class Session {
     hijacked.set_stack_floor(chosen.stack_floor);
     hijacked.set_loader_data(libc_.loader_data);
     hijacked.unmap_too(left_memory_);
-    hijacked.map_memory(sizeof(format::AttachRequest) + 8192 + places.size() * sizeof(std::uint64_t), deadline_);
+    const std::size_t words = stops_all(step) ? OtherThreads::most_words(process_) : places.size();
+    hijacked.map_memory(sizeof(format::AttachRequest) + 8192 + words * sizeof(std::uint64_t), deadline_);
     std::uint64_t value = 0;
     if (libc_.error_place != 0) {
       check(hijacked, hijacked.call(libc_.error_place, {}, deadline_, &value));
@@ -249,7 +280,7 @@ class Session {
       if (!loaded_now_) answer.result = AttachResult::kLoading;
       begun_ = false;  // nothing was changed but that the library is there
     } else if (!interrupted()) {
-      answer = ask(&hijacked, step, places);
+      answer = stops_all(step) ? ask_alone(&hijacked, chosen, step, words) : ask(&hijacked, step, places);
     }
     const bool is_restored = !is_loaded_ && !loaded_now_;
     // The call has ended. A thread may end after it, or wait long for a processor.
@@ -486,6 +517,7 @@ class Session {
   Deadline shown_;
   Deadline deadline_;    // of the present step
   std::string program_;  // the mark of the program that was looked at
+  std::string unsafe_;   // why the other threads could not be stopped together
   bool thread_is_stopped_ = false;
   bool begun_ = false;       // a thread was borrowed once
   bool loaded_now_ = false;  // ... and has just loaded the library, and nothing else

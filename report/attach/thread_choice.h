@@ -37,6 +37,9 @@ class ThreadChoice {
   // Throws AttachError when no thread came to a point where it can be borrowed.
   ChosenThread stop_one(std::chrono::milliseconds limit);
 
+  // After stop_one(): there may be one at a time.
+  SafePointFinder* finder() { return finder_.get(); }
+
   // The longest time that a thread was stopped and not borrowed.
   std::chrono::nanoseconds longest_stop() const { return longest_stop_; }
   // Calls of the program that were entered between the look and the stop: those that were repeated, and those that may

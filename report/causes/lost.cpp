@@ -15,6 +15,7 @@ void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
   // The word is said of a group only if all of it is lost.
   if (evidence.count < facts.count) evidence.points_to = Cause::kNeverFreed;
   evidence.indirectly = facts.allocated->lost_indirectly;
+  evidence.now = facts.allocated->lost_now;
   evidence.time_ns = facts.dump.header().end_time_ns;
   list->push_back(std::move(evidence));
 }
@@ -25,12 +26,13 @@ bool whole(const Evidence&) { return true; }
 std::string text_of(const Evidence& evidence) {
   const std::uint64_t all = evidence.count;
   const std::uint64_t indirectly = evidence.indirectly;
-  if (evidence.points_to != Cause::kLost) return "no pointer to " + std::to_string(all) + " of them was left at exit";
-  if (indirectly == 0) return std::string("no pointer to ") + (all == 1 ? "it" : "them") + " was left at exit";
+  const char* left = evidence.now ? " is left" : " was left at exit";
+  if (evidence.points_to != Cause::kLost) return "no pointer to " + std::to_string(all) + " of them" + left;
+  if (indirectly == 0) return std::string("no pointer to ") + (all == 1 ? "it" : "them") + left;
   const std::string only = "only memory that is lost too has ";
   if (indirectly >= all) return only + (all == 1 ? "a pointer to it" : "pointers to them");
-  return "no pointer to " + std::to_string(all - indirectly) + " of them was left at exit; " + only +
-         "pointers to the " + (indirectly == 1 ? "other one" : "other " + std::to_string(indirectly));
+  return "no pointer to " + std::to_string(all - indirectly) + " of them" + left + "; " + only + "pointers to the " +
+         (indirectly == 1 ? "other one" : "other " + std::to_string(indirectly));
 }
 
 std::vector<EvidenceLine> lines(const Group&, const Evidence& evidence) { return {{"lost", text_of(evidence)}}; }

@@ -97,7 +97,7 @@ struct Part {
 
 // Every worker walks all records, because reading them in file order is cheap; only adding them up is divided.
 Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<Held>& held,
-                const std::vector<HolderRecord>& lost, const TimeRange& range, bool each, unsigned part,
+                const std::vector<HolderRecord>& lost, bool only_lost, const TimeRange& range, bool each, unsigned part,
                 unsigned parts) {
   Part result;
   std::unordered_map<Key, std::size_t, KeyHash> index;
@@ -114,16 +114,19 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
     const Variable* holder = nullptr;
     std::uint64_t holder_place = 0;
     const std::string* holder_path = nullptr;
+    const AssignedPlace* assigned = nullptr;
     for (auto one = next_held; holder == nullptr && one != held.end() && one->allocation == ref; ++one) {
       if (one->generation != record.state >> kStateBits) continue;
       holder = one->variable;
       holder_place = one->place;
       holder_path = one->path;
+      assigned = one->assigned;
     }
     while (next_lost != lost.end() && next_lost->allocation < ref) ++next_lost;
     // A variable that still has the pointer, or a Python object, refutes it.
     const bool is_lost = holder == nullptr && next_lost != lost.end() && next_lost->allocation == ref &&
                          next_lost->state >> kStateBits == record.state >> kStateBits;
+    if (only_lost && !is_lost) return;
     const Key key = key_of(record, holder);
     const auto [at, added] = index.emplace(key, result.groups.size());
     if (added) {
@@ -139,6 +142,7 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
       group.holder = holder;
       group.holder_place = holder_place;
       group.holder_path = holder_path;
+      group.assigned = assigned;
       group.first_ns = record.time_ns;
       if (outer != nullptr) group.outer = *outer;
       result.groups.push_back(std::move(group));
@@ -148,6 +152,7 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
     ++group.count;
     if (is_lost) {
       ++group.lost;
+      group.lost_now = only_lost;
       if (next_lost->place == kOnlyLostPointerLeft) ++group.lost_indirectly;
     }
     if (!group.not_physical) group.bytes += record.bytes;
@@ -182,9 +187,9 @@ bool says_lost(const HolderRecord& record) {
 }
 
 // Sorted by allocation.
-std::vector<HolderRecord> read_lost(const Dump& dump) {
+std::vector<HolderRecord> read_lost(const Dump& dump, const OnlyLost& only) {
   std::vector<HolderRecord> lost;
-  for (const HolderRecord& record : dump.holders()) {
+  for (const HolderRecord& record : only ? *only : dump.holders()) {
     if (says_lost(record)) lost.push_back(record);
   }
   std::stable_sort(lost.begin(), lost.end(), [](const HolderRecord& left, const HolderRecord& right) {
@@ -199,11 +204,12 @@ std::vector<Held> read_held(const Dump& dump) {
   std::vector<Held> held;
   for (const HolderRecord& record : dump.holders()) {
     if (says_lost(record)) continue;
-    held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr, {}, nullptr});
+    held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr, {}, nullptr, nullptr});
   }
   for (const HeapHolderRecord& record : dump.heap_holders()) {
     const HeapPlace place = {record.step, record.word};
-    held.push_back({record.allocation, record.state >> kStateBits, first_place(dump, place), nullptr, place, nullptr});
+    held.push_back(
+        {record.allocation, record.state >> kStateBits, first_place(dump, place), nullptr, place, nullptr, nullptr});
   }
   std::stable_sort(held.begin(), held.end(),
                    [](const Held& left, const Held& right) { return left.allocation < right.allocation; });
@@ -211,16 +217,16 @@ std::vector<Held> read_held(const Dump& dump) {
 }
 
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held, const TimeRange& range,
-                                               bool each) {
+                                               bool each, const OnlyLost& only_lost) {
   const RegionMap regions(dump);
-  const std::vector<HolderRecord> lost = read_lost(dump);
+  const std::vector<HolderRecord> lost = read_lost(dump, only_lost);
   const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
-  if (count == 1) return group_part(dump, regions, held, lost, range, each, 0, 1).groups;
+  if (count == 1) return group_part(dump, regions, held, lost, only_lost.has_value(), range, each, 0, 1).groups;
   std::vector<Part> parts(count);
   std::atomic<unsigned> next{0};
   run_on_threads(count, [&] {
     const unsigned part = next++;
-    parts[part] = group_part(dump, regions, held, lost, range, each, part, count);
+    parts[part] = group_part(dump, regions, held, lost, only_lost.has_value(), range, each, part, count);
   });
   // Restores the order of first appearance.
   struct Place {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 
 namespace culprit::report {
 
+struct AssignedPlace;
 struct Variable;
 
 // A word in a chunk of the heap.
@@ -30,6 +32,7 @@ struct Held {
   const Variable* variable = nullptr;
   HeapPlace heap;                     // where a chunk of the heap holds it
   const std::string* path = nullptr;  // from the variable to the pointer there, see PointerPathName::exact
+  const AssignedPlace* assigned = nullptr;
 };
 
 // The part of a group that was allocated under one label.
@@ -49,9 +52,11 @@ struct AllocationGroup {
   format::Ref launch = 0;             // graph memory: stack of the launch that allocated it last
   std::uint64_t lost = 0;             // so many to which no pointer was left at exit ...
   std::uint64_t lost_indirectly = 0;  // ... of which memory that is lost too refers to these
+  bool lost_now = false;              // in a process that runs, not at exit
   const Variable* holder = nullptr;
   std::uint64_t holder_place = 0;            // of the first allocation
   const std::string* holder_path = nullptr;  // likewise
+  const AssignedPlace* assigned = nullptr;   // likewise
 
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -79,8 +84,11 @@ struct AllocationGroup {
 // One group for each stack, kind, device, API, evidence, launch and holding variable, in order of first appearance.
 // Allocations that were not made in `range` are left out, and announced regions in no live allocation. A region has the
 // device of the allocation that it lies in. `each`: with the single allocations, 16 bytes for each of them.
+// `only_lost`: other allocations are left out, and the dump is not asked what is lost.
+using OnlyLost = std::optional<std::vector<format::HolderRecord>>;
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
-                                               const TimeRange& range = {}, bool each = false);
+                                               const TimeRange& range = {}, bool each = false,
+                                               const OnlyLost& only_lost = {});
 
 // The results of the search for holders at exit, sorted by allocation, without the variables.
 std::vector<Held> read_held(const Dump& dump);

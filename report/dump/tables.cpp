@@ -29,8 +29,8 @@ std::vector<FailedCallRecord> failed_allocations(const Dump& dump) {
 
 }  // namespace
 
-Tables read_tables(const Dump& dump, const TimeRange& range, bool each) {
-  Tables tables = {group_allocations(dump, {}, range, each),
+Tables read_tables(const Dump& dump, const TimeRange& range, bool each, const OnlyLost& only_lost) {
+  Tables tables = {group_allocations(dump, {}, range, each, only_lost),
                    dump.releases(),
                    dump.errors(),
                    failed_allocations(dump),
@@ -39,7 +39,8 @@ Tables read_tables(const Dump& dump, const TimeRange& range, bool each) {
                    read_held(dump),
                    dump.audits(),
                    range,
-                   each};
+                   each,
+                   only_lost};
   // Records that sum up equal events count in full if one of the events may be in the range.
   drop_outside(range, &tables.releases, &ReleaseRecord::first_ns, &ReleaseRecord::last_ns);
   drop_outside(range, &tables.errors, &ErrorRecord::first_ns, &ErrorRecord::last_ns);

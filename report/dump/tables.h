@@ -20,9 +20,10 @@ struct Tables {
   std::vector<format::AuditRecord> audits;
   TimeRange range;    // allocations and errors outside of it are left out
   bool each = false;  // the groups have their single allocations
+  OnlyLost only_lost;
 };
 
-Tables read_tables(const Dump& dump, const TimeRange& range = {}, bool each = false);
+Tables read_tables(const Dump& dump, const TimeRange& range = {}, bool each = false, const OnlyLost& only_lost = {});
 
 // All stacks that a report of these tables shows, to be resolved before judging.
 std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);

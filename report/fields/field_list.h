@@ -2,17 +2,21 @@
 // writes report JSON, or makes the tables of SCHEMA.md. Rejected: reflection by a library, which knows members and no
 // meanings, and whose names would be those of the members.
 //
-//     archive.field(NAME, &member, MEANING)          in JSON and in merged files
-//     archive.field(NAME, &member, MEANING, SHOWN)   the same; JSON has SHOWN(), or the member only where shown_if()
-//     says archive.shown(NAME, MEANING, SHOWN)            in JSON only archive.kept(NAME, &member) in merged files only
-//     archive.number, keep_number, named, keep_named likewise of an enumeration, with the last value: in merged files
-//     one
-//                                                    of the dump is a number, which never changes, and one of report/ a
-//                                                    name, because its number moves when a row is added
-//     archive.object(NAME, LIST)                     LIST(archive) lists fields that JSON has in an object of this name
-//
-//     archive.streamed(NAME, &member, MEANING)       a list of the report that may be long: its entries are written
-//     apart
+//     archive.field(NAME, &member, MEANING)
+//         in JSON and in merged files
+//     archive.field(NAME, &member, MEANING, SHOWN)
+//         the same; JSON has SHOWN(), or the member only where shown_if() says so
+//     archive.shown(NAME, MEANING, SHOWN)
+//         in JSON only
+//     archive.kept(NAME, &member)
+//         in merged files only
+//     archive.number(), keep_number(), named(), keep_named()
+//         likewise of an enumeration, with the last value: in merged files an enumeration of the dump is a number,
+//         which never changes, and one of report/ a name, because its number moves when a row is added
+//     archive.object(NAME, LIST)
+//         LIST(archive) lists fields that JSON has in an object of this name
+//     archive.streamed(NAME, &member, MEANING)
+//         a list of the report that may be long: its entries are written apart
 //
 // A name is one text, or that of JSON and that of merged files where an older version chose two. A MEANING of "": that
 // of the field before, both stand in one row.

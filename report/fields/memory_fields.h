@@ -13,6 +13,7 @@
 #include "report/model/breakdown.h"
 #include "report/model/cache_inside.h"
 #include "report/model/keeper.h"
+#include "report/model/overwritten.h"
 #include "report/model/sharing.h"
 
 namespace culprit::report {
@@ -285,6 +286,23 @@ void fields(Archive& archive, ContextInfo* context) {
   archive.shown("thread", "that made it; missing: not known",
                 shown_if(context->thread.has_value(), [&] { return context->thread; }));
   archive.field("stack", &context->stack, "of its making");
+}
+
+template <typename Archive>
+void fields(Archive& archive, Overwritten* one) {
+  archive.field("process", &one->process, "only of a merged job: index into `processes`", shown_if(archive.of_job));
+  archive.named("place", &one->place, overwritten_place_name, OverwrittenPlace::kValue,
+                "`variable`: the variable or a member of it, which was assigned; `member`: of an object in the heap, "
+                "which may have been replaced; `value`: of a key, whose entry may have been erased");
+  archive.field("variable", &one->variable, "`g_engine->buffer`");
+  archive.field("module", &one->module, "of the variable: a path");
+  archive.field("api", &one->api, "the call that made the allocations");
+  archive.field("count", &one->count, "of the lost allocations");
+  archive.field("bytes", &one->bytes, "");
+  archive.field("device", &one->device, "ordinal; null: the host");
+  archive.field("first_ns", &one->first_ns, "when the first of them was made");
+  archive.field("last_ns", &one->last_ns, "when the allocation that the variable has was made, and where");
+  archive.field("stack", &one->stack, "");
 }
 
 // JSON has them joined: `shared[]`.

@@ -13,14 +13,17 @@ HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const Sta
   for (Held& held : tables.held) {
     if (held.heap.step == 0) {
       held.variable = stacks.variable(held.place);
+      held.assigned = stacks.assigned(held.place);
     } else {
       const StackResolver::HeapHolder holder = stacks.heap_holder(held.heap);
       held.variable = holder.variable;
       held.path = holder.path;
+      held.assigned = holder.assigned;
     }
   }
   if (contents->python) add_python_holders(*contents->python, dump, stacks, &tables, python_holders.get());
-  if (!tables.held.empty()) tables.allocations = group_allocations(dump, tables.held, tables.range, tables.each);
+  if (!tables.held.empty())
+    tables.allocations = group_allocations(dump, tables.held, tables.range, tables.each, tables.only_lost);
   return {std::move(tables), std::move(python_holders)};
 }
 

@@ -1,8 +1,11 @@
 // How dumps become reports.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "interpose/format/dump_causes.h"
 #include "report/dump/process_status.h"
 #include "report/symbols/symbolizer.h"
 
@@ -23,6 +26,8 @@ struct LoadOptions {
   std::string since_mark;   // only events after this mark (find_mark()); empty: all events
   std::string before_mark;  // only events before this mark; likewise
   bool marked = false;      // fill the groups of Report::marked, and Report::live_now
+  // Of allocations only these, which a search of the running process has found lost.
+  std::optional<std::vector<format::HolderRecord>> only_lost;
   MachineFacts machine;
 };
 

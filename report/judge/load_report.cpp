@@ -1,5 +1,6 @@
 #include "report/judge/load_report.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -20,7 +21,10 @@ std::shared_ptr<const StackResolver> resolve_stacks(const DumpContents& contents
   SymbolLookup lookup = options.lookup;
   if (!lookup) lookup = [&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options.symbols); };
   auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks);
-  stacks->resolve(stacks_of(contents, dump), places_of(contents.tables), heap_places_of(contents.tables));
+  const std::vector<AllocationGroup>& groups = contents.tables.allocations;
+  const bool lost =
+      std::any_of(groups.begin(), groups.end(), [](const AllocationGroup& group) { return group.lost != 0; });
+  stacks->resolve(stacks_of(contents, dump), places_of(contents.tables), heap_places_of(contents.tables), lost);
   return stacks;
 }
 
@@ -41,7 +45,7 @@ Report load_report(const std::string& path, const LoadOptions& options) {
 Report load_report(const Dump& dump, const LoadOptions& options) {
   DumpContents contents = timed("read", dump, [&] {
     return read_contents(dump, options.machine,
-                         {options.since_mark, options.before_mark, options.each, options.marked});
+                         {options.since_mark, options.before_mark, options.each, options.marked, options.only_lost});
   });
   std::shared_ptr<const StackResolver> stacks =
       timed("resolve", dump, [&] { return resolve_stacks(contents, dump, options); });

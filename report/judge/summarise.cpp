@@ -9,6 +9,7 @@
 #include "report/judge/breakdowns.h"
 #include "report/judge/growing_graphs.h"
 #include "report/judge/notes.h"
+#include "report/judge/overwritten.h"
 #include "report/judge/python_caches.h"
 #include "report/judge/sharings.h"
 #include "report/model/record_facts.h"
@@ -93,6 +94,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   mark_charges_beside_others(&report);
   report.present_use = read_present_use(dump, report, contents.call_charges);
   report.contexts = read_contexts(dump, *stacks, report);
+  report.overwritten = find_overwritten(groups.tables, dump, *stacks);
   mark_growing_graphs(&report);
   report.summary.allocations = groups.tables.calls.allocations;
   report.summary.frees = groups.tables.calls.frees;

@@ -44,7 +44,7 @@ DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const 
   Report& facts = contents.facts;
   if (!options.since_mark.empty()) facts.since_mark = find_mark(facts.marks, options.since_mark);
   if (!options.before_mark.empty()) facts.before_mark = find_mark(facts.marks, options.before_mark);
-  contents.tables = read_tables(dump, range_of(facts), options.each);
+  contents.tables = read_tables(dump, range_of(facts), options.each, options.only_lost);
   contents.mark_sums = read_mark_sums(dump);
   contents.marked = options.marked;
   add_marked(dump, contents.mark_sums, &facts);

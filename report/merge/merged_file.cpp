@@ -339,6 +339,10 @@ void check(const Report& report) {
     if (context.process >= report.job.size() || context.stack == nullptr)
       throw Damage{"a context without its stack or process"};
   }
+  for (const Overwritten& one : report.overwritten) {
+    if (one.process >= report.job.size() || one.stack == nullptr)
+      throw Damage{"an overwritten variable without its stack or process"};
+  }
   for (const Sharing& sharing : report.sharings) {
     const bool placed = sharing.stack != nullptr && sharing.export_stack != nullptr && sharing.end_stack != nullptr;
     if (sharing.process >= report.job.size() || !placed) throw Damage{"shared memory without its stacks or process"};

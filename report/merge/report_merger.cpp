@@ -217,6 +217,11 @@ void ReportMerger::add_balances(Report report, std::uint32_t first_process, Stor
     context.thread.reset();
     report_.contexts.push_back(std::move(context));
   }
+  for (Overwritten& one : report.overwritten) {
+    one.process += first_process;
+    one.stack = import->import(one.stack);
+    report_.overwritten.push_back(std::move(one));
+  }
   for (Sharing& sharing : report.sharings) {
     sharing.process += first_process;
     sharing.stack = import->import(sharing.stack);
@@ -326,6 +331,11 @@ Report ReportMerger::finish_part() {
   for (Balance& balance : report.balances) balance.process = place[balance.process];
   for (CallCharge& charge : report.call_charges) charge.process = place[charge.process];
   for (ContextInfo& context : report.contexts) context.process = place[context.process];
+  for (Overwritten& one : report.overwritten) one.process = place[one.process];
+  std::stable_sort(report.overwritten.begin(), report.overwritten.end(),
+                   [](const Overwritten& left, const Overwritten& right) {
+                     return left.bytes != right.bytes ? left.bytes > right.bytes : left.process < right.process;
+                   });
   for (Sharing& sharing : report.sharings) sharing.process = place[sharing.process];
   std::stable_sort(report.sharings.begin(), report.sharings.end(),
                    [](const Sharing& left, const Sharing& right) { return left.process < right.process; });

@@ -50,6 +50,7 @@ struct Evidence {
   bool yields = false;                 // held through the heap, perhaps by a stale copy: an exception or an error
                                        // return decides before it
   std::uint64_t indirectly = 0;        // lost: how many of `count` memory that is lost too refers to
+  bool now = false;                    // lost: in a process that runs, not at exit
   std::string path;                    // held through the heap: the way to the first allocation, "[3]->buffer"
 
   std::optional<ThreadInfo> thread;  // exception, error return: of the event; thread ended: the ended thread

@@ -73,6 +73,13 @@ struct Variable {
   bool typed = false;  // see PointerPathName
 };
 
+// A place that has one pointer at a time, and that the program assigns to: a variable, a member, the value of a key.
+struct AssignedPlace {
+  std::string path;      // behind the name of the variable: "->buffer"
+  bool in_heap = false;  // a member of an object in the heap, which may have been replaced by another one
+  bool keyed = false;    // in a container with keys, whose entries may have been erased
+};
+
 // "libfoo.so" of "/usr/lib/libfoo.so.1.2".
 std::string_view base_name(std::string_view path);
 

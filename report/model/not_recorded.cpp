@@ -158,11 +158,9 @@ std::string not_searched_text(const Report& report) {
   return {};
 }
 
-std::string lost_not_known_text(const Report& report) {
+std::string why_lost_is_not_known(format::LostSearch end) {
   using format::LostSearch;
-  const auto may_be_lost = [](const Group& group) { return group.cause == Cause::kNeverFreed; };
-  if (std::none_of(report.leaks.begin(), report.leaks.end(), may_be_lost)) return {};
-  switch (report.holder_search.lost) {
+  switch (end) {
     case LostSearch::kGivenUp:
       return "the search was given up (it may take 3 s, read 4 GiB of the process and 2 GiB of its devices)";
     case LostSearch::kThreads:
@@ -191,6 +189,12 @@ std::string lost_not_known_text(const Report& report) {
       break;
   }
   return {};
+}
+
+std::string lost_not_known_text(const Report& report) {
+  const auto may_be_lost = [](const Group& group) { return group.cause == Cause::kNeverFreed; };
+  if (std::none_of(report.leaks.begin(), report.leaks.end(), may_be_lost)) return {};
+  return why_lost_is_not_known(report.holder_search.lost);
 }
 
 std::string reasons_text(const Report& report) {

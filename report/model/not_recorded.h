@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "interpose/format/dump_file.h"
+
 namespace culprit::report {
 
 struct Group;
@@ -43,6 +45,9 @@ std::string recorded_share_text(const Report& report);
 // Why globals may hold some of the counted leaks although no leak says so: a sentence without a full stop. Empty: the
 // search for such globals ran, or has nothing to find.
 std::string not_searched_text(const Report& report);
+
+// Why a search could not say which memory is lost: without a full stop. Empty: it was complete, or did not begin.
+std::string why_lost_is_not_known(format::LostSearch end);
 
 // Why memory that was never freed may be lost although the report does not say so: a sentence without a full stop.
 // Empty: the search was complete, was not wanted or did not begin, or no leak has that cause.

@@ -19,6 +19,7 @@
 #include "report/model/group.h"
 #include "report/model/marked_memory.h"
 #include "report/model/marks.h"
+#include "report/model/overwritten.h"
 #include "report/model/run_facts.h"
 #include "report/model/run_record.h"
 #include "report/model/selection_result.h"
@@ -57,6 +58,7 @@ struct Report {
   std::vector<ContextInfo> contexts;               // in the order of their making
   std::vector<Sharing> sharings;                   // of each process
   std::vector<SharedMemory> shared;                // joined from those of all processes; what stays first
+  std::vector<Overwritten> overwritten;            // most bytes first
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;

@@ -31,6 +31,8 @@ bool is_interpreter(const Module& module) { return module.name.compare(0, 6, "py
 // A chunk may have a million pointers, one for each element: so many of them are asked for.
 constexpr std::size_t kAskedOfChunk = 4096;
 constexpr std::size_t kAskedInHeap = 65536;
+constexpr std::size_t kAskedForAssigned = 4096;
+constexpr std::uint64_t kPointerBytes = 8;
 
 std::vector<HeapPlace> first_of_each(std::vector<HeapPlace> heap) {
   std::sort(heap.begin(), heap.end(), [](const HeapPlace& left, const HeapPlace& right) {
@@ -77,13 +79,19 @@ const Variable* StackResolver::variable(std::uint64_t place) const {
   return at != variable_at_.end() && at->first == place ? at->second : nullptr;
 }
 
+const AssignedPlace* StackResolver::assigned(std::uint64_t place) const {
+  const auto at = assigned_at_.find(place);
+  return at == assigned_at_.end() ? nullptr : &at->second;
+}
+
 StackResolver::HeapHolder StackResolver::heap_holder(const HeapPlace& place) const {
   // Of very many pointers in one chunk only the first ones were asked for: the others have the variable of the last.
   auto behind = heap_holder_at_.upper_bound({place.step, place.word});
   if (behind == heap_holder_at_.begin()) return {};
   const auto at = std::prev(behind);
   if (at->first.first != place.step) return {};
-  return {at->second.variable, at->first.second == place.word ? at->second.path : nullptr};
+  if (at->first.second != place.word) return {at->second.variable, nullptr, nullptr};
+  return at->second;
 }
 
 const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
@@ -99,7 +107,7 @@ const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) c
 }
 
 void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places,
-                            std::vector<HeapPlace> heap) {
+                            std::vector<HeapPlace> heap, bool assigned) {
   struct Wanted {
     StackView view;
     Resolved* resolved;
@@ -125,7 +133,7 @@ void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Ad
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
-  look_up(addresses, new_places, first_of_each(std::move(heap)));
+  look_up(addresses, new_places, first_of_each(std::move(heap)), assigned);
   parallel_for(wanted.size(), [&](std::size_t i) {
     Resolved& resolved = *wanted[i].resolved;
     resolved.stack = assemble(wanted[i].view);
@@ -175,6 +183,15 @@ class StackResolver::Questions {
     std::vector<std::uint64_t>& data = files[*file].data;
     data.push_back(address & kFrameOffsetMask);
     return Place{address, file, data.size() - 1, data.back()};
+  }
+
+  // The number of the question among the file's paths.
+  std::size_t ask_for_type(const Place& place) {
+    std::vector<PointerPath>& paths = files[*place.file].paths;
+    PointerPath path;
+    path.data = place.offset;
+    paths.push_back(std::move(path));
+    return paths.size() - 1;
   }
 
   std::optional<HeapQuestion> ask_for_path(const HeapPlace& place) {
@@ -237,7 +254,7 @@ class StackResolver::Questions {
 };
 
 void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places,
-                            const std::vector<HeapPlace>& heap) {
+                            const std::vector<HeapPlace>& heap, bool assigned) {
   Questions questions(dump_);
   std::vector<Place> code;
   for (Address address : addresses) {
@@ -251,6 +268,9 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
   for (Address address : places) {
     if (const std::optional<Place> place = questions.ask_for_data(address)) data.push_back(*place);
   }
+  std::vector<std::size_t> types;
+  for (std::size_t i = 0; assigned && i < data.size() && i < kAskedForAssigned; ++i)
+    types.push_back(questions.ask_for_type(data[i]));
   std::vector<HeapQuestion> paths;
   for (const HeapPlace& place : heap) {
     if (std::optional<HeapQuestion> question = questions.ask_for_path(place)) paths.push_back(*question);
@@ -259,6 +279,7 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
   const std::vector<const Module*> modules = add_modules(questions);
   add_frames(code, modules, &questions);
   add_variables(data, modules, questions);
+  add_assigned(data, types, questions);
   add_heap_holders(paths, modules, questions);
 }
 
@@ -330,6 +351,21 @@ void StackResolver::add_variables(const std::vector<Place>& data, const std::vec
   std::sort(variable_at_.begin(), variable_at_.end());
 }
 
+// Without types a variable of the size of a pointer is one.
+void StackResolver::add_assigned(const std::vector<Place>& data, const std::vector<std::size_t>& paths,
+                                 const Questions& questions) {
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const ModuleSymbols& answer = questions.files[*data[i].file];
+    if (paths[i] >= answer.path_names.size() || data[i].index >= answer.variable_of.size()) continue;
+    const PointerPathName& name = answer.path_names[paths[i]];
+    const std::uint32_t number = answer.variable_of[data[i].index];
+    if (number >= answer.variables.size() || name.one_of_several) continue;
+    const DataSymbol& variable = answer.variables[number];
+    if (name.typed || (data[i].offset == variable.begin && variable.bytes == kPointerBytes))
+      assigned_at_[data[i].address] = {name.exact, false, false};
+  }
+}
+
 // One object for all ways of one variable that have the same general name.
 void StackResolver::add_heap_holders(const std::vector<HeapQuestion>& heap, const std::vector<const Module*>& modules,
                                      const Questions& questions) {
@@ -354,7 +390,9 @@ void StackResolver::add_heap_holders(const std::vector<HeapQuestion>& heap, cons
       found.typed = name.typed;
       variable = &variables_.emplace_back(std::move(found));
     }
-    HeapHolder holder = {variable, nullptr};
+    HeapHolder holder = {variable, nullptr, nullptr};
+    if (name.typed && !name.one_of_several)
+      holder.assigned = &assigned_in_heap_.emplace_back(AssignedPlace{name.exact, true, name.keyed});
     if (!name.exact.empty()) holder.path = &paths_.emplace_back(std::move(name.exact));
     heap_holder_at_.emplace(std::make_pair(question.place.step, question.place.word), holder);
   }

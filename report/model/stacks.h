@@ -29,9 +29,9 @@ class StackResolver {
   StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks);
 
   // Resolves `stacks`, the variables at `places`, which are encoded like frames, and those that lead to `heap` (any
-  // order, repetitions allowed).
+  // order, repetitions allowed). `assigned`: whether the places are assigned to is asked for, too, which needs types.
   void resolve(const std::vector<format::Ref>& stacks, const std::vector<std::uint64_t>& places = {},
-               std::vector<HeapPlace> heap = {});
+               std::vector<HeapPlace> heap = {}, bool assigned = false);
 
   // The stack of an earlier resolve(). An empty one for 0 and for invalid references, and where the report would become
   // too large, see most_shown_bytes(). Call it once for each place that shows the stack.
@@ -41,11 +41,15 @@ class StackResolver {
   // without a known variable. nullptr when the place is outside of all modules.
   const Variable* variable(std::uint64_t place) const;
 
+  // nullptr: not known, not asked for, or the place is one of several.
+  const AssignedPlace* assigned(std::uint64_t place) const;
+
   // The variable that leads to a place in the heap of an earlier resolve(), and the way from it. Both nullptr when
   // nothing is known, or when the way is perhaps the driver's own.
   struct HeapHolder {
     const Variable* variable = nullptr;
     const std::string* path = nullptr;
+    const AssignedPlace* assigned = nullptr;  // as from assigned()
   };
   HeapHolder heap_holder(const HeapPlace& place) const;
 
@@ -72,13 +76,14 @@ class StackResolver {
 
   // Asks for the symbols of code and data, and stores the answers by the next three.
   void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places,
-               const std::vector<HeapPlace>& heap);
+               const std::vector<HeapPlace>& heap, bool assigned);
   std::vector<const Module*> add_modules(const Questions& questions);
   void add_frames(const std::vector<Place>& code, const std::vector<const Module*>& modules, Questions* questions);
   void add_variables(const std::vector<Place>& data, const std::vector<const Module*>& modules,
                      const Questions& questions);
   void add_heap_holders(const std::vector<HeapQuestion>& heap, const std::vector<const Module*>& modules,
                         const Questions& questions);
+  void add_assigned(const std::vector<Place>& data, const std::vector<std::size_t>& paths, const Questions& questions);
   void add_python_frame(Address address);
   ResolvedStack assemble(const StackView& view) const;
 
@@ -96,6 +101,8 @@ class StackResolver {
   std::vector<std::pair<Address, const Variable*>> variable_at_;                // sorted
   std::map<std::pair<format::Ref, std::uint32_t>, HeapHolder> heap_holder_at_;  // by step and word
   std::deque<std::string> paths_;
+  std::map<Address, AssignedPlace> assigned_at_;
+  std::deque<AssignedPlace> assigned_in_heap_;
   std::unordered_map<Address, Expansion> expansions_;
   struct Resolved {
     ResolvedStack stack;

@@ -72,7 +72,7 @@ void look_up_variables(Dwfl_Module* file, ModuleSymbols* module) {
     if (next == 0 || address >= symbols[next - 1].end) continue;
     const Symbol& symbol = symbols[next - 1];
     const auto [at, added] = known.emplace(&symbol, static_cast<std::uint32_t>(module->variables.size()));
-    if (added) module->variables.push_back({variable_name(symbol.name), symbol.begin});
+    if (added) module->variables.push_back({variable_name(symbol.name), symbol.begin, symbol.end - symbol.begin});
     module->variable_of[question] = at->second;
   }
 }

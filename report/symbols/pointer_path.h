@@ -39,7 +39,9 @@ struct PointerPathName {
   // an object that lives there. Elements of a `new T[n]` and of a deque have names, and may be memory that nothing was
   // written to yet: with what it had before, perhaps a copy of the driver's.
   bool typed = false;
-  bool stale = false;  // what has the handle is room of a vector behind its last element
+  bool stale = false;           // what has the handle is room of a vector behind its last element
+  bool one_of_several = false;  // a list, an array or a container without keys is on the way
+  bool keyed = false;           // a container with keys is on the way
 };
 
 }  // namespace culprit::report

@@ -21,7 +21,8 @@ bool begins_with(std::string_view text, std::string_view prefix) { return text.s
 struct Text {
   std::string exact;
   std::string general;
-  bool arrow = false;  // the next member is reached through a pointer
+  bool arrow = false;    // the next member is reached through a pointer
+  bool several = false;  // what was named is one of several equal ones
 
   void add(const std::string& part) { add(part, part); }
   void add(const std::string& one, const std::string& all) {
@@ -33,12 +34,17 @@ struct Text {
     arrow = false;
   }
   void add_index(const std::string& index) {
-    add("[" + index + "]", "[*]");
+    add_key(index);
+    several = true;
+  }
+  void add_key(const std::string& key) {
+    add("[" + key + "]", "[*]");
     arrow = false;
   }
   // All nodes of a chain have one general name.
   void add_nodes(const std::string& one) {
     constexpr std::string_view kNodes = "->...";
+    several = true;
     exact += one;
     const bool there =
         general.size() >= kNodes.size() && general.compare(general.size() - kNodes.size(), kNodes.size(), kNodes) == 0;
@@ -46,8 +52,7 @@ struct Text {
   }
   // A pointer to a pointer, or to a number, is followed by `*` where no member and no index does.
   void finish() {
-    if (arrow) add("[0]", "[*]");
-    arrow = false;
+    if (arrow) add_index("0");
   }
 };
 
@@ -136,6 +141,7 @@ class Namer {
 
   bool proven() const { return proven_; }
   bool stale() const { return stale_; }
+  bool keyed() const { return keyed_; }
 
  private:
   // From `pointer`, which leads to the chunk of `step`, to the pointer at `at` in that chunk.
@@ -217,9 +223,15 @@ class Namer {
     } else if (pointer->counted) {
       index = std::to_string(pointer->index);
     }
-    text_.add_index(index);
     Dwarf_Die type = pointer->type;
     const bool is_pair = pointer->has_key;
+    // The elements of a set are its keys.
+    if (is_pair && dwarf_dieoffset(&pointer->key) != dwarf_dieoffset(&type)) {
+      text_.add_key(index);
+      keyed_ = true;
+    } else {
+      text_.add_index(index);
+    }
     const std::uint64_t header = pointer->header;
     if (is_class(dwarf_tag(&type)) && !types_.complete(&type)) return false;
     // `map[key]` is the value: its pair and the member `second` are not written.
@@ -385,6 +397,7 @@ class Namer {
   bool hopped_ = false;
   bool proven_ = true;
   bool stale_ = false;
+  bool keyed_ = false;
 };
 
 }  // namespace
@@ -400,6 +413,8 @@ PointerPathName name_of_path(const DataTypes& types, const PointerPath& path) {
   name.exact = std::move(text.exact);
   name.general = std::move(text.general);
   name.typed = namer.proven();
+  name.one_of_several = text.several;
+  name.keyed = namer.keyed();
   return name;
 }
 

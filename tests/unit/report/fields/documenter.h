@@ -30,6 +30,7 @@ HAS_TABLE(GpuCharges);
 HAS_TABLE(Balance);
 HAS_TABLE(CallCharge);
 HAS_TABLE(ContextInfo);
+HAS_TABLE(Overwritten);
 HAS_TABLE(Audit);
 HAS_TABLE(HolderSearchInfo);
 HAS_TABLE(Group);

@@ -42,6 +42,7 @@ const std::map<std::string, Documenter>& tables() {
       {"Balance", documented<Balance>()},
       {"CallCharge", documented<CallCharge>()},
       {"ContextInfo", documented<ContextInfo>()},
+      {"Overwritten", documented<Overwritten>()},
       {"Audit", documented<Audit>()},
       {"HolderSearchInfo", documented<HolderSearchInfo>()},
       {"Group", documented<Group>()},

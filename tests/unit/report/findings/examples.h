@@ -133,6 +133,19 @@ inline void add_example<report::FindingKind::kGrowingStreams>(const Names& names
   report->resources.push_back(group);
 }
 
+template <>
+inline void add_example<report::FindingKind::kOverwritten>(const Names& names, unsigned, report::Report* report) {
+  report::Overwritten one;
+  one.variable = names.other;
+  one.module = "/bin/" + names.other;
+  one.api = names.other;
+  one.count = 4;
+  one.bytes = 4 << 20;
+  one.device = 0;
+  one.stack = names.stack;
+  report->overwritten.push_back(one);
+}
+
 inline report::CacheInside cache_example(const Names& names) {
   report::CacheInside inside;
   inside.pool = "PyTorch caching allocator";

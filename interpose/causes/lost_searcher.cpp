@@ -1,0 +1,375 @@
+#include "interpose/causes/lost_searcher.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/causes/device_copies.h"
+#include "interpose/causes/process_facts.h"
+#include "interpose/driver/loaded_drivers.h"
+#include "interpose/format/kinds.h"
+#include "interpose/metering/metering_state.h"
+#include "interpose/process/log.h"
+#include "interpose/process/process.h"
+#include "interpose/system/clock.h"
+#include "interpose/system/own_memory.h"
+#include "interpose/system/own_ranges.h"
+#include "interpose/system/raw_calls.h"
+
+namespace culprit {
+
+using format::AllocationRecord;
+using format::HolderRecord;
+using format::LostSearch;
+using format::Ref;
+
+namespace {
+
+constexpr std::uint64_t kMostBytes = 4ULL << 30;
+constexpr std::uint64_t kMostDeviceBytes = 2ULL << 30;
+constexpr std::uint64_t kLongestNs = 2'000'000'000;
+constexpr std::uint64_t kLongestOnDeviceNs = 1'000'000'000;
+constexpr std::uint64_t kLongestInCopyNs = 20'000'000'000;
+constexpr std::uint64_t kAddressBits = (1ULL << 48) - 1;
+
+// The call does nothing else for MS_ASYNC.
+bool is_mapped(std::uint64_t begin, std::uint64_t end) {
+  return begin >= end || system_call(SYS_msync, begin, end - begin, MS_ASYNC) != -ENOMEM;
+}
+
+// Whether all of a mapping of the process is there in its copy.
+bool is_in_copy(const Mapping& mapping, const MemoryMap& map) {
+  return is_mapped(mapping.begin, std::min(mapping.end, std::max(mapping.begin, map.text_begin()))) &&
+         is_mapped(std::max(mapping.begin, std::min(mapping.end, map.text_end())), mapping.end);
+}
+
+}  // namespace
+
+LostSearch LostSearcher::run(std::uint64_t* bytes) {
+  LostSearch end = prepare();
+  if (end == LostSearch::kDone) end = search();
+  if (end == LostSearch::kDone) write_lost();
+  *bytes = bytes_read();
+  close();
+  return end;
+}
+
+void LostSearcher::freeze(const MemoryRange* unused, std::uint64_t count, std::uint64_t deadline_ns) {
+  roots_.leave_out(unused, count);
+  snapshot_.take(process_, gpu_, deadline_ns);
+  all_mappings_ = before_.read();
+}
+
+LostSearch LostSearcher::prepare() {
+  switch (gpu_.collect(process_)) {
+    case GpuBlocks::Collected::kOthers:
+      return LostSearch::kDriverObjects;
+    case GpuBlocks::Collected::kNoMemory:
+      return LostSearch::kGivenUp;
+    case GpuBlocks::Collected::kDone:
+      break;
+  }
+  if (gpu_.size() == 0) return LostSearch::kDone;
+  const LostSearch reason = reason_not_to();
+  if (reason != LostSearch::kDone) return reason;
+  return collect_objects() ? LostSearch::kDone : LostSearch::kGivenUp;
+}
+
+LostSearch LostSearcher::search() {
+  if (gpu_.size() == 0) return LostSearch::kDone;
+  // Before anything is mapped where memory may be missing.
+  LostSearch reason = frozen_ ? reason_of_copy() : LostSearch::kDone;
+  if (reason == LostSearch::kDone) reason = open();
+  if (reason != LostSearch::kDone) return reason;
+  if (!read_roots() || !follow_host()) return failure_;
+  if (all_reached()) return LostSearch::kDone;
+  if (frozen_) return search_devices();
+  const DriverUse use;
+  DeviceCopies copies(process_, clock_ns(CLOCK_MONOTONIC) + kLongestOnDeviceNs);
+  copies_ = &copies;
+  return copies.all_idle() ? search_devices() : LostSearch::kDeviceNotRead;
+}
+
+void LostSearcher::close() {
+  roots_.close();
+  blocks_.close();
+  chunks_.close();
+  gpu_.close();
+  reader_.close();
+  snapshot_.close();
+  objects_.release();
+  if (queue_ != nullptr) unmap_private(queue_, queue_bytes_);
+  if (copy_ != nullptr && !copy_in_use_) unmap_private(copy_, DeviceCopies::kMostBytes);
+}
+
+LostSearch LostSearcher::search_devices() {
+  while (follow_gpu()) {
+  }
+  if (failure_ != LostSearch::kDone || all_reached()) return failure_;
+  return sort_lost() ? LostSearch::kDone : failure_;
+}
+
+LostSearch LostSearcher::reason_not_to() {
+  const format::Header& header = *process_.dump.header();
+  if (header.attached != format::Attached::kNo || header.stop_reason != format::StopReason::kNone ||
+      header.dropped_allocations != 0 || header.dropped_others != 0 || header.handler_calls != 0 ||
+      header.left_hooks != 0 || header.lock_timeouts != 0 || header.last_switch_ns != 0 || header.limited_types != 0 ||
+      header.unseen_user_count != 0 || header.unknown_frees != 0 ||
+      (process_.mode.load(std::memory_order_relaxed) & (kModeOff | kModeSeveralLives | kModeUserThreads)) != 0)
+    return LostSearch::kNotAllRecorded;
+  if (header.python_version != 0) return LostSearch::kPython;
+  if (device_use_of(process_).has_run_code()) return LostSearch::kDeviceCode;
+  bool shared = false;
+  process_.dump.for_each_record<format::SharingRecord>(format::ChunkType::kSharings,
+                                                       [&](const format::SharingRecord&) { shared = true; });
+  if (shared) return LostSearch::kShared;
+  if (!malloc_is_glibcs()) return LostSearch::kAllocator;
+  if (!frozen_ && !destructors_come_later()) return LostSearch::kDestructors;
+  switch (kernel_holds()) {
+    case KernelHolds::kPointers:
+      return LostSearch::kKernelHolds;
+    case KernelHolds::kUnknown:
+      return LostSearch::kUnreadable;
+    case KernelHolds::kNothing:
+      break;
+  }
+  return LostSearch::kDone;
+}
+
+LostSearch LostSearcher::open() {
+  if (!map_.read()) return LostSearch::kUnreadable;
+  const LostSearch reason = frozen_ ? LostSearch::kDone : reason_of_threads();
+  if (reason != LostSearch::kDone) return reason;
+  if (!chunks_.open() || !blocks_.open(&chunks_.pages(), chunks_.key())) return LostSearch::kGivenUp;
+  if (!roots_.collect(map_, frozen_ ? 0 : caller_.words[6], gpu_, &blocks_)) return LostSearch::kAllocator;
+  int error = 0;
+  queue_bytes_ = (std::uint64_t{blocks_.size()} + 1) * sizeof(std::uint32_t);
+  queue_ = static_cast<std::uint32_t*>(map_private(queue_bytes_, &error));
+  copy_ = static_cast<unsigned char*>(map_private(DeviceCopies::kMostBytes, &error));
+  const bool opened = reader_.open(
+      kMostBytes, clock_ns(CLOCK_MONOTONIC) + (frozen_ ? kLongestInCopyNs : kLongestNs),
+      [](void* search, const unsigned char* copy, std::uint64_t bytes, std::uint64_t address) {
+        static_cast<LostSearcher*>(search)->look_at(copy, bytes, address);
+      },
+      this);
+  return queue_ != nullptr && copy_ != nullptr && opened ? LostSearch::kDone : LostSearch::kGivenUp;
+}
+
+LostSearch LostSearcher::reason_of_threads() const {
+  switch (other_threads(map_)) {
+    case OtherThreads::kProgram:
+      return LostSearch::kThreads;
+    case OtherThreads::kUnknown:
+      return LostSearch::kUnreadable;
+    case OtherThreads::kNone:
+      break;
+  }
+  return LostSearch::kDone;
+}
+
+LostSearch LostSearcher::reason_of_copy() const {
+  if (!all_mappings_) return LostSearch::kUnreadable;
+  for (const Mapping& mapping : before_) {
+    if (mapping.kernel || mapping.nvidia || (mapping.protection & PROT_READ) == 0 || is_in_copy(mapping, before_))
+      continue;
+    if (!in_own_range(mapping.begin) && !has_memory_in(mapping)) return LostSearch::kUnreadable;
+  }
+  return LostSearch::kDone;
+}
+
+bool LostSearcher::has_memory_in(const Mapping& mapping) const {
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+    if (gpu_[i].begin >= mapping.begin && gpu_[i].begin < mapping.end) return true;
+  }
+  return false;
+}
+
+template <typename Visit>
+void LostSearcher::for_each_object(Visit visit) {
+  process_.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
+    if (is_live_now(record) && !is_memory(record.kind)) visit(record.handle);
+  });
+  process_.dump.for_each_record<format::ContextRecord>(format::ChunkType::kContexts,
+                                                       [&](const format::ContextRecord& record) {
+                                                         if (record.state == format::ContextState::kAlive)
+                                                           visit(record.handle);
+                                                       });
+}
+
+bool LostSearcher::collect_objects() {
+  std::uint64_t count = 0;
+  for_each_object([&](std::uint64_t) { ++count; });
+  if (!objects_.reserve(count + 1)) return false;
+  for_each_object([&](std::uint64_t handle) { objects_.add(handle, 1, 1); });
+  return true;
+}
+
+void LostSearcher::look_at(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address) {
+  for (std::uint64_t i = 0; i + sizeof(std::uint64_t) <= bytes; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, copy + i, sizeof(word));
+    look_at(word & kAddressBits, address + i);
+  }
+}
+
+void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {
+  gpu_.find(address, [this, where](std::uint32_t number) { reach(number, where); });
+  if (!marks_chunks_) return;
+  const std::uint32_t block = blocks_.find(address);
+  if (block == HeapBlocks::kNone || objects_.has(address) || objects_.has(blocks_.begin_of(block))) return;
+  if (blocks_.mark(block)) queue_[queued_++] = block;
+}
+
+void LostSearcher::reach(std::uint32_t number, std::uint64_t where) {
+  GpuBlock& block = gpu_[number];
+  if (number == reading_ || (block.marks & mark_) != 0) return;
+  block.marks |= mark_;
+  if (mark_ == kReached) log_pointer(process_.options, block.begin, where, place_);
+}
+
+bool LostSearcher::read(const RootRange& range) {
+  switch (reader_.read(range)) {
+    case WholeRead::kDone:
+      return true;
+    case WholeRead::kUnreadable:
+      failure_ = LostSearch::kUnreadable;
+      return false;
+    case WholeRead::kGivenUp:
+      failure_ = LostSearch::kGivenUp;
+      return false;
+  }
+  return false;
+}
+
+bool LostSearcher::read_roots() {
+  if (!frozen_) {
+    for (const std::uint64_t word : caller_.words) look_at(word & kAddressBits, 0);
+  }
+  place_ = "a root";
+  for (const RootRange& range : roots_) {
+    if (!read(range)) return false;
+  }
+  return true;
+}
+
+bool LostSearcher::follow_host() {
+  while (read_ != queued_) {
+    const std::uint32_t block = queue_[read_++];
+    place_ = "a chunk of malloc";
+    if (!read({blocks_.begin_of(block), blocks_.end_of(block), false, true})) return false;
+  }
+  return true;
+}
+
+bool LostSearcher::follow_gpu() {
+  bool any = false;
+  for (std::uint32_t i = 0; i < gpu_.size() && failure_ == LostSearch::kDone; ++i) {
+    if ((gpu_[i].marks & (kReached | kVisited)) != kReached) continue;
+    gpu_[i].marks |= kVisited;
+    any = true;
+    if (!read_block(i) || !follow_host()) return false;
+  }
+  return any && failure_ == LostSearch::kDone;
+}
+
+bool LostSearcher::read_block(std::uint32_t number) {
+  const GpuBlock& block = gpu_[number];
+  reading_ = number;
+  place_ = "memory of the GPU";
+  bool done = false;
+  if (block.is_in_host_memory()) {
+    done = reader_.read({block.begin, block.end, false, true}) == WholeRead::kDone || read_on_device(block);
+  } else {
+    done = read_on_device(block);
+  }
+  reading_ = kNone;
+  if (!done) failure_ = LostSearch::kDeviceNotRead;
+  return done;
+}
+
+bool LostSearcher::read_on_device(const GpuBlock& block) {
+  constexpr std::uint64_t kOverlap = sizeof(std::uint64_t) - 1;
+  const std::uint64_t bytes = block.end - block.begin;
+  if (frozen_) {
+    const unsigned char* content = snapshot_.content_of(reading_);
+    if (content == nullptr) return false;
+    device_bytes_ += bytes;
+    look_at(content, bytes, block.begin);
+    return true;
+  }
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::uint64_t part = bytes - done < DeviceCopies::kMostBytes ? bytes - done : DeviceCopies::kMostBytes;
+    if (device_bytes_ + part > kMostDeviceBytes) return false;
+    if (!copies_->read(block, done, part, copy_)) {
+      copy_in_use_ = copies_->is_stuck();
+      return false;
+    }
+    device_bytes_ += part;
+    look_at(copy_, part, block.begin + done);
+    done += done + part < bytes ? part - kOverlap : part;
+  }
+  return true;
+}
+
+bool LostSearcher::all_reached() const {
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+    if ((gpu_[i].marks & kReached) == 0) return false;
+  }
+  return true;
+}
+
+bool LostSearcher::sort_lost() {
+  marks_chunks_ = false;
+  mark_ = kReferenced;
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+    if (is_lost(i) && !read_block(i)) return false;
+  }
+  bool any = false;
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) any = any || (is_lost(i) && (gpu_[i].marks & kReferenced) != 0);
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+    if (!is_lost(i)) continue;
+    if ((gpu_[i].marks & kReferenced) == 0) gpu_[i].marks |= kDirectly | (any ? 0 : kVisited);
+  }
+  return !any || follow_lost();
+}
+
+bool LostSearcher::follow_lost() {
+  mark_ = kFollowed;
+  for (bool circles : {false, true}) {
+    for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+      if (!is_lost(i) || (gpu_[i].marks & kVisited) != 0) continue;
+      if (!circles && (gpu_[i].marks & kDirectly) == 0) continue;
+      gpu_[i].marks |= kDirectly | kFollowed;
+      if (!follow_lost_from()) return false;
+    }
+  }
+  return true;
+}
+
+bool LostSearcher::follow_lost_from() {
+  for (bool again = true; again;) {
+    again = false;
+    for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+      if (!is_lost(i) || (gpu_[i].marks & (kFollowed | kVisited)) != kFollowed) continue;
+      gpu_[i].marks |= kVisited;
+      again = true;
+      if (!read_block(i)) return false;
+    }
+  }
+  return true;
+}
+
+void LostSearcher::write_lost() {
+  for_each_lost([this](const GpuBlock& block, std::uint64_t place) {
+    const Ref ref = process_.dump.allocate_records(format::ChunkType::kHolders, 1, nullptr);
+    if (ref == 0) return;
+    auto* record = process_.dump.at<HolderRecord>(ref);
+    record->allocation = block.allocation;
+    record->place = place;
+    __atomic_store_n(&record->state, block.state, __ATOMIC_RELEASE);
+  });
+}
+
+}  // namespace culprit

@@ -1,0 +1,139 @@
+// The state and the steps of a search for lost memory: at exit (lost_search.h), or in a frozen copy of a process that
+// runs (lost_scan.h).
+//
+// Lies in memory of its own, never malloc's. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/causes/caller_state.h"
+#include "interpose/causes/device_snapshot.h"
+#include "interpose/causes/gpu_blocks.h"
+#include "interpose/causes/handle_set.h"
+#include "interpose/causes/heap_blocks.h"
+#include "interpose/causes/heap_chunks.h"
+#include "interpose/causes/root_ranges.h"
+#include "interpose/causes/whole_reader.h"
+#include "interpose/format/dump_causes.h"
+#include "interpose/format/dump_file.h"
+#include "interpose/system/memory_map.h"
+
+namespace culprit {
+
+class DeviceCopies;
+struct Process;
+
+class LostSearcher {
+ public:
+  // `frozen`: the search runs in a copy of the process.
+  LostSearcher(Process& process, const CallerState& caller, bool frozen = false)
+      : process_(process), caller_(caller), frozen_(frozen) {}
+
+  // All of it, at exit. Writes what is lost into the dump.
+  format::LostSearch run(std::uint64_t* bytes);
+
+  // In the process, between prepare() and search(): what a copy of it cannot know. `unused`: parts of stacks below the
+  // stack pointers.
+  void freeze(const MemoryRange* unused, std::uint64_t count, std::uint64_t deadline_ns);
+
+  std::uint64_t bytes_read() const { return reader_.bytes_read() + device_bytes_; }
+  const GpuBlocks& memory() const { return gpu_; }
+
+  // In the process: collects the memory to look for, and reasons not to.
+  format::LostSearch prepare();
+
+  // In the process, or in a frozen copy of it: marks all memory that something refers to.
+  format::LostSearch search();
+
+  // Calls visit(block, place) for all memory that is lost.
+  template <typename Visit>
+  void for_each_lost(Visit visit) const {
+    for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+      if (!is_lost(i)) continue;
+      visit(gpu_[i], (gpu_[i].marks & kDirectly) != 0 ? format::kNoPointerLeft : format::kOnlyLostPointerLeft);
+    }
+  }
+
+  void close();
+
+ private:
+  enum Marks : std::uint8_t {
+    kReached = 1,     // the program's memory leads to it
+    kReferenced = 2,  // memory that is lost too leads to it
+    kVisited = 4,     // counted as lost, directly or indirectly
+    kDirectly = 8,
+    kFollowed = 16,
+  };
+  format::LostSearch search_devices();
+
+  // The reason not to search; kDone: there is none.
+  format::LostSearch reason_not_to();
+  format::LostSearch open();
+  format::LostSearch reason_of_threads() const;
+
+  // Memory that the program keeps out of its children (MADV_DONTFORK) is not in the copy.
+  format::LostSearch reason_of_copy() const;
+  bool has_memory_in(const Mapping& mapping) const;
+
+  // The handles of the driver's own objects: its memory, which leads to all of its bookkeeping.
+  bool collect_objects();
+
+  // Only of those that exist: the memory of others may be the program's by now.
+  template <typename Visit>
+  void for_each_object(Visit visit);
+
+  // Marks the memory that a copy refers to.
+  void look_at(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address);
+  void look_at(std::uint64_t address, std::uint64_t where);
+  void reach(std::uint32_t number, std::uint64_t where);
+  bool read(const RootRange& range);
+  bool read_roots();
+  bool follow_host();
+
+  // Reads the memory of the GPU that was reached, and what it leads to. Returns whether there was any.
+  bool follow_gpu();
+  bool read_block(std::uint32_t number);
+  bool read_on_device(const GpuBlock& block);
+  bool all_reached() const;
+  bool is_lost(std::uint32_t number) const { return (gpu_[number].marks & kReached) == 0; }
+
+  // Divides lost memory into what nothing refers to, and what only lost memory refers to. Of memory that refers to one
+  // another in a circle the first one counts as lost directly.
+  bool sort_lost();
+  bool follow_lost();
+
+  // Reads all that is followed and was not read.
+  bool follow_lost_from();
+  void write_lost();
+
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  Process& process_;
+  const CallerState& caller_;
+  const bool frozen_;
+  GpuBlocks gpu_;
+  MemoryMap map_;
+  MemoryMap before_;  // of the process, when the copy was made
+  bool all_mappings_ = false;
+  DeviceSnapshot snapshot_;
+  HeapChunks chunks_;
+  HeapBlocks blocks_;
+  RootRanges roots_;
+  WholeReader reader_;
+  HandleSet objects_ = {};
+  DeviceCopies* copies_ = nullptr;
+  std::uint32_t* queue_ = nullptr;
+  std::uint64_t queue_bytes_ = 0;
+  std::uint32_t queued_ = 0;
+  std::uint32_t read_ = 0;
+  unsigned char* copy_ = nullptr;
+  bool copy_in_use_ = false;  // the driver may still write to it
+  std::uint64_t device_bytes_ = 0;
+  std::uint32_t reading_ = kNone;  // the block whose content is looked at
+  std::uint8_t mark_ = kReached;
+  bool marks_chunks_ = true;
+  const char* place_ = "a register";  // where pointers are looked for
+  format::LostSearch failure_ = format::LostSearch::kDone;
+};
+
+}  // namespace culprit

@@ -1,0 +1,157 @@
+#include "report/attach/lost_scan.h"
+
+#include <signal.h>
+
+#include <cstddef>
+#include <cstring>
+#include <optional>
+
+#include "interpose/format/scan_state.h"
+#include "report/attach/injector.h"
+#include "report/attach/process_copy.h"
+#include "report/attach/result_words.h"
+#include "report/base/log.h"
+#include "report/base/words.h"
+
+namespace culprit::report {
+namespace {
+
+using format::ScanPhase;
+using format::ScanState;
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t kMostLost = 1 << 26;
+constexpr milliseconds kLongestSearch{60000};
+
+class LostScanning {
+ public:
+  LostScanning(const TracedProcess& process, const ScanOrder& order) : process_(process), order_(order) {}
+
+  LostScanResult run() {
+    const std::uint64_t place = place_of_variable(process_, "culprit_scan");
+    const auto most = static_cast<std::uint64_t>(order_.longest_stop.count());
+    process_.write_memory(place + offsetof(ScanState, most_us), &most, sizeof(most));
+    LostScanResult result;
+    const InjectionFacts facts = ask(format::AttachStep::kBegin);
+    result.threads = facts.stopped_threads;
+    result.stopped_ns = static_cast<std::uint64_t>(facts.longest_stop.count());
+    const Asked asked(this);
+    const ScanState state = state_of(process_, place);
+    switch (state.phase) {
+      case ScanPhase::kKnown:
+        fill(state, &result);
+        return result;
+      case ScanPhase::kCopied:
+        break;
+      case ScanPhase::kTooLarge:
+        throw AttachError(process_.name() + " has " + format_bytes(state.private_bytes) +
+                          " of private memory, and a copy of it may stop it for more than " + format_time(most * 1000) +
+                          ": a longer --longest-stop allows it");
+      default:
+        throw AttachError(process_.name() + " could not make a copy of itself, in which its memory is searched: " +
+                          std::strerror(state.error));
+    }
+    const std::optional<pid_t> copy = find_copy(process_, state.copy);
+    if (!copy) throw no_end();
+    fill(state, &result);
+    search_in(TracedProcess(*copy), place, &result);
+    return result;
+  }
+
+ private:
+  // Ends the copy.
+  class Asked {
+   public:
+    explicit Asked(LostScanning* scanning) : scanning_(scanning) {}
+    ~Asked() {
+      try {
+        if (scanning_->process_.is_alive()) scanning_->ask(format::AttachStep::kEnd);
+      } catch (const AttachError& error) {
+        log::debug(error.what());
+      }
+    }
+    Asked(const Asked&) = delete;
+    Asked& operator=(const Asked&) = delete;
+
+   private:
+    LostScanning* scanning_;
+  };
+
+  AttachError no_end() const {
+    return AttachError("the copy of " + process_.name() +
+                       " in which its memory was to be searched ended early: try again");
+  }
+
+  InjectionFacts ask(format::AttachStep step) const {
+    InjectionOrder order;
+    order.what = Injection::kScan;
+    order.request.step = step;
+    order.library = order_.library;
+    order.limit = order_.limit;
+    InjectionFacts facts;
+    const format::AttachRequest answer = inject(process_, order, &facts);
+    if (facts.interrupted != 0) throw AttachError("interrupted");
+    if (answer.result == format::AttachResult::kNotAttached)
+      throw AttachError(process_.name() + " has not used CUDA yet: it has no GPU memory");
+    const std::string problem = describe_result(process_, answer);
+    if (!problem.empty()) throw AttachError(problem);
+    return facts;
+  }
+
+  ScanState state_of(const TracedProcess& process, std::uint64_t place) const {
+    ScanState state = {};
+    if (!process.read_memory(place, &state, sizeof(state))) throw AttachError(process_.name() + " has ended");
+    return state;
+  }
+
+  static void fill(const ScanState& state, LostScanResult* result) {
+    result->reason = state.reason;
+    result->live_count = state.live_count;
+    result->live_bytes = state.live_bytes;
+    result->search_ns = state.search_ns;
+    result->search_bytes = state.search_bytes;
+  }
+
+  void search_in(const TracedProcess& copy, std::uint64_t place, LostScanResult* result) const {
+    const auto begin = std::chrono::steady_clock::now();
+    for (;;) {
+      ScanState state = {};
+      if (!copy.read_memory(place, &state, sizeof(state))) throw no_end();
+      const auto waited = std::chrono::steady_clock::now() - begin;
+      if (state.phase == ScanPhase::kReady) {
+        fill(state, result);
+        read_lost(copy, state, result);
+        log::wipe_status();
+        return;
+      }
+      if (waited > kLongestSearch) throw no_end();
+      if (waited > milliseconds(500)) log::show_status("searching a copy of " + printable(process_.name()));
+      const timespec moment = {0, 1000000};
+      ::nanosleep(&moment, nullptr);
+    }
+  }
+
+  void read_lost(const TracedProcess& copy, const ScanState& state, LostScanResult* result) const {
+    if (state.lost_count > kMostLost) throw no_end();
+    std::vector<format::LostAllocation> list(state.lost_count);
+    if (!list.empty() && !copy.read_memory(state.lost, list.data(), list.size() * sizeof(list[0]))) throw no_end();
+    for (const format::LostAllocation& one : list) {
+      format::HolderRecord record = {};
+      record.allocation = one.allocation;
+      record.state = one.state;
+      record.place = one.place;
+      result->lost.push_back(record);
+    }
+  }
+
+  const TracedProcess& process_;
+  const ScanOrder& order_;
+};
+
+}  // namespace
+
+LostScanResult scan_for_lost(const TracedProcess& process, const ScanOrder& order) {
+  return LostScanning(process, order).run();
+}
+
+}  // namespace culprit::report

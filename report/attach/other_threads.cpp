@@ -1,0 +1,113 @@
+#include "report/attach/other_threads.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "report/attach/borrowed_thread.h"
+#include "report/attach/registers.h"
+
+namespace culprit::report {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPatience{20};          // for one thread to stop, and for all
+constexpr std::uint64_t kRedZone = 128;        // below the stack pointer, in use
+constexpr std::uint64_t kMostOfThread = 4096;  // words: general registers, and the extended state of large processors
+
+void append(const std::vector<unsigned char>& bytes, std::vector<std::uint64_t>* words) {
+  const std::size_t before = words->size();
+  words->resize(before + (bytes.size() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+  if (!bytes.empty()) std::memcpy(words->data() + before, bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+OtherThreads::OtherThreads(const TracedProcess& process, const ChosenThread& borrowed, SafePointFinder* finder,
+                           StopWaiter* waiter)
+    : process_(process), borrowed_(borrowed.thread), finder_(*finder), waiter_(waiter), first_(first_stack(process)) {
+  ThreadRegisters registers;
+  if (read_general_registers(borrowed_, &registers)) note_stack(borrowed.stack_floor, stack_pointer(registers));
+}
+
+OtherThreads::~OtherThreads() {
+  for (const pid_t thread : stopped_) BorrowedThread::release(thread);
+}
+
+std::uint64_t OtherThreads::most_words(const TracedProcess& process) {
+  return (process.threads().size() + 8) * kMostOfThread;
+}
+
+void OtherThreads::note_stack(std::uint64_t floor, std::uint64_t pointer) {
+  const std::uint64_t end = (pointer - kRedZone) / sizeof(std::uint64_t) * sizeof(std::uint64_t);
+  if (floor == 0 || pointer < kRedZone || end <= floor) return;
+  ranges_.push_back(floor);
+  ranges_.push_back(end);
+}
+
+OtherThreads::Stopped OtherThreads::stop(pid_t thread) {
+  switch (BorrowedThread::stop(process_, thread, waiter_, after(kPatience))) {
+    case BorrowedThread::Stop::kGone:
+      return Stopped::kDone;
+    case BorrowedThread::Stop::kBusy:
+      where_ = "thread " + std::to_string(thread) + " in the kernel, which does not let it stop";
+      return Stopped::kNotAtAll;
+    case BorrowedThread::Stop::kGroupStopped:
+      BorrowedThread::release(thread);
+      throw AttachError(process_.name() + " was stopped meanwhile: continue it first (kill -CONT " +
+                        std::to_string(process_.pid()) + ")");
+    case BorrowedThread::Stop::kStopped:
+      break;
+  }
+  StackWalk walk;
+  ThreadRegisters registers;
+  if (!is_safe(thread, &walk) || !read_registers(thread, &registers)) {
+    BorrowedThread::release(thread);
+    return Stopped::kNotNow;
+  }
+  stopped_.push_back(thread);
+  const std::uint64_t pointer = stack_pointer(registers);
+  note_stack(stack_floor(process_, thread_pointer(registers), pointer, walk, first_).value_or(0), pointer);
+  append(registers.general, &registers_);
+  append(registers.vector, &registers_);
+  return Stopped::kDone;
+}
+
+// A stack whose outer frames are not known is safe if an inner one was looked at: malloc and the driver are innermost.
+bool OtherThreads::is_safe(pid_t thread, StackWalk* walk) {
+  std::string found;
+  const SafePoint point = finder_.look_at(thread, &found, walk);
+  if (point == SafePoint::kSafe || (point == SafePoint::kUnknown && walk->outermost != 0)) return true;
+  if (point == SafePoint::kUnsafe && finder_.is_drivers_own(thread)) return true;
+  where_ = "thread " + std::to_string(thread) + " in " + (found.empty() ? "a place that is not known" : found);
+  return false;
+}
+
+bool OtherThreads::stop_all() {
+  const Deadline end = after(kPatience);
+  // A thread that runs may start others.
+  for (bool any = true; any;) {
+    any = false;
+    for (const pid_t thread : process_.threads()) {
+      if (thread == borrowed_ || std::find(stopped_.begin(), stopped_.end(), thread) != stopped_.end()) continue;
+      const std::size_t before = stopped_.size();
+      // One that is in malloc leaves it soon: the others, which are stopped, hold no lock that it waits for.
+      for (Stopped result = stop(thread); result != Stopped::kDone; result = stop(thread)) {
+        if (result == Stopped::kNotAtAll || std::chrono::steady_clock::now() > end) return false;
+        waiter_->pause(milliseconds(0));
+      }
+      any = any || stopped_.size() != before;
+    }
+  }
+  return true;
+}
+
+std::vector<std::uint64_t> OtherThreads::words() const {
+  std::vector<std::uint64_t> all = {ranges_.size() / 2};
+  all.insert(all.end(), ranges_.begin(), ranges_.end());
+  all.insert(all.end(), registers_.begin(), registers_.end());
+  return all;
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,57 @@
+// The threads of a process beside the borrowed one: stopped all at once, where none of them holds a lock of malloc, of
+// the loader or of the driver.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/attach/safe_point.h"
+#include "report/attach/stop_waiter.h"
+#include "report/attach/thread_choice.h"
+#include "report/attach/thread_stack.h"
+#include "report/attach/traced_process.h"
+
+namespace culprit::report {
+
+class OtherThreads {
+ public:
+  // `borrowed`: stopped already, and not called yet.
+  OtherThreads(const TracedProcess& process, const ChosenThread& borrowed, SafePointFinder* finder, StopWaiter* waiter);
+  // Lets them run on.
+  ~OtherThreads();
+  OtherThreads(const OtherThreads&) = delete;
+  OtherThreads& operator=(const OtherThreads&) = delete;
+
+  // How much words() may have, about, for as many threads as there are now.
+  static std::uint64_t most_words(const TracedProcess& process);
+
+  // Returns false if one of them is in such a place, or does not stop in time: where() tells. Some may be stopped then.
+  // Throws AttachError.
+  bool stop_all();
+  const std::string& where() const { return where_; }
+  std::size_t count() const { return stopped_.size(); }
+
+  // Parts of stacks that are not in use, and registers: see interpose/format/scan_state.h.
+  std::vector<std::uint64_t> words() const;
+
+ private:
+  enum class Stopped { kDone, kNotNow, kNotAtAll };
+  Stopped stop(pid_t thread);
+  bool is_safe(pid_t thread, StackWalk* walk);
+  void note_stack(std::uint64_t floor, std::uint64_t pointer);
+
+  const TracedProcess& process_;
+  const pid_t borrowed_;
+  SafePointFinder& finder_;
+  StopWaiter* waiter_;
+  const FirstStack first_;
+  std::vector<pid_t> stopped_;
+  std::vector<std::uint64_t> ranges_;
+  std::vector<std::uint64_t> registers_;
+  std::string where_;
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,17 @@
+#include "report/model/overwritten.h"
+
+namespace culprit::report {
+
+const char* overwritten_place_name(OverwrittenPlace place) {
+  switch (place) {
+    case OverwrittenPlace::kVariable:
+      return "variable";
+    case OverwrittenPlace::kMember:
+      return "member";
+    case OverwrittenPlace::kValue:
+      return "value";
+  }
+  return "variable";
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,131 @@
+// A variable that was assigned anew without a free is named, and nothing else is called overwritten.
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
+
+namespace culprit::test {
+namespace {
+
+constexpr std::uint64_t kOverwrittenBytes = 11001;
+constexpr std::uint64_t kTimesOverwritten = 5;
+
+RunOptions overwritten_options() {
+  RunOptions options;
+  options.environment["CULPRIT_QUIET"] = "1";
+  options.environment["CULPRIT_SCAN"] = "lost";
+  return options;
+}
+
+struct OverwrittenFound {
+  std::vector<nlohmann::json> overwritten;
+  std::string search;
+  std::uint64_t leaked = 0;
+};
+
+OverwrittenFound overwritten_after(const std::string& subject, const std::string& how,
+                                   const RunOptions& options = overwritten_options()) {
+  const Run run = run_preloaded(subject, {how}, options);
+  INFO(subject << " " << how << ": " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  OverwrittenFound found = {{}, report.json.at("holder_search").at("lost"), report.leaked_count()};
+  for (const nlohmann::json& one : report.json.value("overwritten", nlohmann::json::array()))
+    found.overwritten.push_back(one);
+  return found;
+}
+
+std::vector<std::string> overwritten_builds() {
+  std::vector<std::string> found;
+  for (const char* build : {"overwritten_O0", "overwritten_O2", "overwritten_clang_O0", "overwritten_clang_O2"}) {
+    if (std::filesystem::exists(subject_path(build))) found.emplace_back(build);
+  }
+  CHECK(found.size() >= 2);
+  return found;
+}
+
+struct OverwrittenWay {
+  const char* how;
+  const char* variable;
+  const char* place;
+};
+
+const std::vector<OverwrittenWay> kOverwrittenWays = {
+    {"global", "g_buffer", "variable"},
+    {"typed", "g_text", "variable"},
+    {"out-parameter", "g_buffer", "variable"},
+    {"static", "last", "variable"},
+    {"thread-local", "t_buffer", "variable"},
+    {"sometimes-freed", "g_buffer", "variable"},
+    {"member", "g_settings.engine.buffer", "variable"},
+    {"member-in-heap", "g_engine->buffer", "member"},
+    {"unique", "g_owner->buffer", "member"},
+    {"map", "g_map[\"weights\"]", "value"},
+    {"hash", "g_table[7].buffer", "value"},
+};
+
+// Memory that is lost, or not, in ways that only look like that.
+const std::vector<std::string> kNotOverwritten = {
+    "vector", "array", "list",       "set",  "engines",    "nodes",  "other-line", "other-caller",
+    "first",  "ring",  "freed-ring", "swap", "freed-swap", "middle", "thrown",     "threads"};
+
+}  // namespace
+
+TEST_CASE("a variable that was assigned anew without a free is overwritten", "[overwritten][lost]") {
+  if (on_gpu()) return;
+  for (const std::string& build : overwritten_builds()) {
+    for (const OverwrittenWay& way : kOverwrittenWays) {
+      INFO(build << " " << way.how);
+      const OverwrittenFound found = overwritten_after(build, way.how);
+      CHECK(found.search == "done");
+      CHECK(found.leaked == kTimesOverwritten);
+      REQUIRE(found.overwritten.size() == 1);
+      const nlohmann::json& one = found.overwritten[0];
+      CHECK(has(one.at("variable").get<std::string>(), way.variable));
+      CHECK(one.at("place") == way.place);
+      CHECK(one.at("count") == kTimesOverwritten - 1);
+      CHECK(one.at("bytes") == (kTimesOverwritten - 1) * kOverwrittenBytes);
+      CHECK(has(one.at("module").get<std::string>(), build));
+      CHECK(one.at("api") == "cudaMalloc");
+      CHECK(!one.at("stack").empty());
+    }
+  }
+}
+
+TEST_CASE("elements, rings, swaps, other lines and threads are not called overwritten", "[overwritten][lost]") {
+  if (on_gpu()) return;
+  for (const std::string& build : overwritten_builds()) {
+    for (const std::string& how : kNotOverwritten) {
+      INFO(build << " " << how);
+      const OverwrittenFound found = overwritten_after(build, how);
+      CHECK(found.search == "done");
+      CHECK(found.leaked >= 1);
+      CHECK(found.overwritten.empty());
+    }
+  }
+}
+
+TEST_CASE("overwritten memory is known only where lost memory is", "[overwritten][lost]") {
+  RunOptions options = overwritten_options();
+  options.environment["CULPRIT_SCAN"] = "exit";
+  CHECK(overwritten_after("overwritten_O0", "global", options).overwritten.empty());
+}
+
+TEST_CASE("the text names the overwritten variable", "[overwritten][lost]") {
+  if (on_gpu()) return;
+  const auto text_after = [](const char* how) {
+    const Run run = run_preloaded("overwritten_O0", {how}, overwritten_options());
+    return run_culprit({"report", run.dump().string()}).out;
+  };
+  const std::string text = text_after("global");
+  CHECK(has(text, "g_buffer was overwritten 4 times without a free, 43.0 KiB lost\n"));
+  CHECK(has(text, "free what `g_buffer` has before it gets another pointer"));
+  CHECK(
+      has(text_after("unique"), "g_owner->buffer was overwritten 4 times without a free (or its object was replaced)"));
+  CHECK(has(text_after("map"), "g_map[\"weights\"] was overwritten 4 times without a free (or entries were erased)"));
+}
+
+}  // namespace culprit::test

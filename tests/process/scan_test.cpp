@@ -1,0 +1,140 @@
+// culprit scan PID: which memory of a running process is lost.
+#include <functional>
+#include <thread>
+
+#include "tests/catch.h"
+#include "tests/support/json.h"
+#include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
+
+namespace culprit::test {
+namespace {
+
+constexpr std::uint64_t kScanServerBytes = 11001;
+
+RunOptions quiet_server() {
+  RunOptions options;
+  options.environment["CULPRIT_QUIET"] = "1";
+  return options;
+}
+
+// Runs scan_server, and calls look(pid) while it waits.
+void while_scan_server_runs(const std::string& how, const std::function<void(const std::string&)>& look,
+                            RunOptions options = quiet_server()) {
+  bool looked = false;
+  options.when_ready = [&](pid_t pid) {
+    look(std::to_string(pid));
+    looked = true;
+  };
+  const Run run = run_preloaded("scan_server", {how}, options);
+  INFO(how << ": " << run.err);
+  CHECK(run.exit_code == 0);
+  CHECK(looked);
+}
+
+nlohmann::json scan_json_of(const std::string& pid, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"scan", pid, "--format", "json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Finished finished = run_culprit(words);
+  INFO(finished.err);
+  REQUIRE(!finished.out.empty());
+  nlohmann::json json = nlohmann::json::parse(finished.out);
+  CHECK(finished.exit_code == (json.at("search").at("state") == "done" ? 0 : 4));
+  return json;
+}
+
+nlohmann::json scan_of(const std::string& how) {
+  nlohmann::json json;
+  while_scan_server_runs(how, [&](const std::string& pid) { json = scan_json_of(pid); });
+  return json;
+}
+
+}  // namespace
+
+TEST_CASE("culprit scan names what a server with threads has lost", "[scan]") {
+  if (on_gpu()) return;
+  while_scan_server_runs("loses", [](const std::string& pid) {
+    const nlohmann::json json = scan_json_of(pid);
+    CHECK(json.at("schema") == "culprit.scan/1");
+    CHECK(json.at("search").at("state") == "done");
+    CHECK(json.at("search").at("threads") == 4);
+    CHECK(json.at("live_allocations") == 11);
+    CHECK(json.at("lost_allocations") == 5);
+    CHECK(json.at("lost_bytes") == 5 * kScanServerBytes);
+    REQUIRE(json.at("leaks").size() == 1);
+    CHECK(json.at("leaks")[0].at("cause") == "lost");
+    CHECK(has_frame(read_stack(json.at("leaks")[0].at("stack")), "lose_one"));
+    const Finished text = run_culprit({"scan", pid});
+    INFO(text.err);
+    CHECK(text.exit_code == 0);
+    CHECK(has(text.out, "LOST 53.7 KiB in 5 allocations, 1 group, of 118 KiB in 11 allocations live\n"));
+    CHECK(has(text.out, "lost       no pointer to them is left\n"));
+    CHECK(has(text.err, "4 threads stopped for "));
+  });
+}
+
+TEST_CASE("culprit scan calls nothing lost that a thread, a map or a device has", "[scan]") {
+  if (on_gpu()) return;
+  for (const char* how : {"keeps", "register", "vector", "device"}) {
+    INFO(how);
+    const nlohmann::json json = scan_of(how);
+    CHECK(json.at("search").at("state") == "done");
+    CHECK(json.at("lost_allocations") == 0);
+    CHECK(json.at("live_allocations") >= 1);
+  }
+  // Otherwise the registers and the device would prove nothing.
+  for (const char* how : {"no-register", "no-vector"}) {
+    INFO(how);
+    CHECK(scan_of(how).at("lost_allocations") == 1);
+  }
+  CHECK(scan_of("lost-on-device").at("lost_allocations") == 2);
+}
+
+TEST_CASE("culprit scan never loses pointers that move", "[scan]") {
+  if (on_gpu()) return;
+  while_scan_server_runs("moving", [](const std::string& pid) {
+    for (int i = 0; i < 10; ++i) {
+      const nlohmann::json json = scan_json_of(pid);
+      CHECK(json.at("search").at("state") == "done");
+      CHECK(json.at("lost_allocations") == 0);
+    }
+  });
+}
+
+TEST_CASE("culprit scan says what it cannot know", "[scan]") {
+  if (on_gpu()) return;
+  while_scan_server_runs("dontfork", [](const std::string& pid) {
+    CHECK(scan_json_of(pid).at("search").at("state") == "unreadable");
+    const Finished text = run_culprit({"scan", pid});
+    CHECK(text.exit_code == 4);
+    CHECK(has(text.out, "NOT KNOWN: not all memory, threads or descriptors of the process could be read\n"));
+  });
+  while_scan_server_runs("nothing", [](const std::string& pid) {
+    CHECK(has(run_culprit({"scan", pid}).out, "NOTHING LOST: no GPU memory is live\n"));
+  });
+}
+
+TEST_CASE("culprit scan refuses what it cannot look at, with a reason", "[scan]") {
+  if (on_gpu()) return;
+  while_scan_server_runs("large", [](const std::string& pid) {
+    const Finished large = run_culprit({"scan", pid, "--longest-stop", "1ms"});
+    CHECK(large.exit_code == 3);
+    CHECK(has(large.err, "of private memory, and a copy of it may stop it for more than 1.00 ms"));
+    CHECK(has(large.err, "--longest-stop"));
+    // It can still be looked at.
+    CHECK(scan_json_of(pid).at("lost_allocations") == 0);
+  });
+  RunOptions without = quiet_server();
+  without.preload = false;
+  while_scan_server_runs(
+      "keeps",
+      [](const std::string& pid) {
+        const Finished refused = run_culprit({"scan", pid});
+        CHECK(refused.exit_code == 3);
+        CHECK(has(refused.err, "does not run under culprit"));
+        CHECK(has(refused.err, "start it with culprit run"));
+      },
+      without);
+}
+
+}  // namespace culprit::test

@@ -1,0 +1,222 @@
+// Allocates 11001 bytes several times on one line, and keeps pointers in the way that the argument names. The ways of
+// the first part overwrite a pointer without a free; those of the second part only look like that.
+#include <cuda_runtime_api.h>
+
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tests/subjects/check.h"
+
+constexpr int kTimes = 5;
+
+struct Engine {
+  long id = 0;
+  void* buffer = nullptr;
+};
+
+struct Settings {
+  long flags = 0;
+  Engine engine;
+};
+
+void* g_buffer = nullptr;
+void* g_other = nullptr;
+char* g_text = nullptr;
+Settings g_settings;
+Engine* g_engine = nullptr;
+std::unique_ptr<Engine> g_owner;
+std::map<std::string, void*> g_map;
+std::unordered_map<int, Engine> g_table;
+std::vector<void*> g_vector;
+std::list<void*> g_list;
+std::set<void*> g_set;
+void* g_all[kTimes] = {};
+void* g_ring[2] = {};
+std::vector<Engine*> g_engines;
+struct Node {
+  Node* next = nullptr;
+  void* buffer = nullptr;
+};
+Node* g_nodes = nullptr;
+thread_local void* t_buffer = nullptr;
+
+SUBJECT_FUNCTION void* allocate_here() {
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, 11001));
+  return pointer;
+}
+
+SUBJECT_FUNCTION void* allocate_there() {
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, 11001));
+  return pointer;
+}
+
+// Overwrites what calls have left below the stack pointer.
+SUBJECT_FUNCTION void clear_stack() {
+  volatile char room[16384];
+  for (volatile char& byte : room) byte = 0;
+}
+
+// A parameter that goes out of scope.
+SUBJECT_FUNCTION void use(void* memory) { CHECKED(memory == nullptr ? 1 : 0); }
+
+SUBJECT_FUNCTION void load(int) { g_buffer = allocate_here(); }
+
+SUBJECT_FUNCTION void overwrite(const std::string& how) {
+  if (how == "global") {
+    for (int i = 0; i < kTimes; ++i) load(i);
+  }
+  if (how == "typed") {
+    for (int i = 0; i < kTimes; ++i) g_text = static_cast<char*>(allocate_here());
+  }
+  if (how == "out-parameter") {
+    for (int i = 0; i < kTimes; ++i) CHECKED(cudaMalloc(&g_buffer, 11001));
+  }
+  if (how == "static") {
+    static void* last = nullptr;
+    for (int i = 0; i < kTimes; ++i) last = allocate_here();
+    use(last);
+  }
+  if (how == "thread-local") {
+    for (int i = 0; i < kTimes; ++i) t_buffer = allocate_here();
+  }
+  if (how == "sometimes-freed") {
+    for (int i = 0; i < 2 * kTimes; ++i) {
+      if (i % 2 == 1) cudaFree(g_buffer);
+      load(i);
+    }
+  }
+  if (how == "member") {
+    for (int i = 0; i < kTimes; ++i) g_settings.engine.buffer = allocate_here();
+  }
+  if (how == "member-in-heap") {
+    g_engine = new Engine;
+    for (int i = 0; i < kTimes; ++i) g_engine->buffer = allocate_here();
+  }
+  if (how == "unique") {
+    g_owner = std::make_unique<Engine>();
+    for (int i = 0; i < kTimes; ++i) g_owner->buffer = allocate_here();
+  }
+  if (how == "map") {
+    for (int i = 0; i < kTimes; ++i) g_map["weights"] = allocate_here();
+  }
+  if (how == "hash") {
+    for (int i = 0; i < kTimes; ++i) g_table[7].buffer = allocate_here();
+  }
+}
+
+SUBJECT_FUNCTION void keep(const std::string& how) {
+  if (how == "vector") {
+    for (int i = 0; i < kTimes; ++i) g_vector.push_back(allocate_here());
+    g_vector.erase(g_vector.begin(), g_vector.end() - 1);
+    g_vector.shrink_to_fit();
+  }
+  if (how == "array") {
+    for (int i = 0; i < kTimes; ++i) g_all[i] = allocate_here();
+    for (int i = 0; i + 1 < kTimes; ++i) g_all[i] = nullptr;
+  }
+  if (how == "list") {
+    for (int i = 0; i < kTimes; ++i) g_list.push_back(allocate_here());
+    g_list.erase(g_list.begin(), std::prev(g_list.end()));
+  }
+  if (how == "set") {
+    for (int i = 0; i < kTimes; ++i) g_set.insert(allocate_here());
+    g_set.erase(g_set.begin(), std::prev(g_set.end()));
+  }
+  if (how == "engines") {
+    for (int i = 0; i < kTimes; ++i) {
+      g_engines.push_back(new Engine);
+      g_engines.back()->buffer = allocate_here();
+    }
+    for (int i = 0; i + 1 < kTimes; ++i) delete g_engines[i];
+    g_engines.erase(g_engines.begin(), g_engines.end() - 1);
+  }
+  if (how == "nodes") {
+    for (int i = 0; i < kTimes; ++i) {
+      Node* node = new Node;
+      node->next = g_nodes;
+      node->buffer = allocate_here();
+      g_nodes = node;
+    }
+    for (Node* node = g_nodes; node->next != nullptr;) {
+      Node* gone = node;
+      node = g_nodes = node->next;
+      delete gone;
+    }
+  }
+  if (how == "other-line") {
+    for (int i = 0; i < kTimes; ++i) use(allocate_here());
+    g_buffer = allocate_there();
+  }
+  if (how == "other-caller") {
+    for (int i = 0; i < kTimes; ++i) use(allocate_here());
+    g_buffer = allocate_here();
+  }
+  if (how == "first") {
+    for (int i = 0; i < kTimes; ++i) {
+      void* memory = allocate_here();
+      if (g_buffer == nullptr) g_buffer = memory;
+    }
+  }
+  if (how == "ring") {
+    for (int i = 0; i < kTimes; ++i) g_ring[i % 2] = allocate_here();
+  }
+  if (how == "freed-ring") {
+    for (int i = 0; i < kTimes; ++i) {
+      cudaFree(g_ring[i % 2]);
+      g_ring[i % 2] = allocate_here();
+    }
+  }
+  if (how == "swap") {
+    for (int i = 0; i < kTimes; ++i) {
+      void* memory = allocate_here();
+      std::swap(g_buffer, memory);
+      std::swap(g_other, memory);
+      use(&memory);
+    }
+  }
+  if (how == "freed-swap") {
+    for (int i = 0; i < kTimes; ++i) {
+      void* memory = allocate_here();
+      std::swap(g_buffer, memory);
+      cudaFree(memory);
+    }
+  }
+  if (how == "middle") {
+    for (int i = 0; i < kTimes; ++i) g_buffer = static_cast<char*>(allocate_here()) + 512;
+  }
+  if (how == "thrown") {
+    for (int i = 0; i < kTimes; ++i) {
+      try {
+        void* memory = allocate_here();
+        if (i + 1 < kTimes) throw std::runtime_error("no");
+        g_buffer = memory;
+      } catch (const std::exception&) {
+      }
+    }
+  }
+  if (how == "threads") {
+    for (int i = 0; i < kTimes; ++i) {
+      std::thread([i] {
+        void* memory = allocate_here();
+        if (i + 1 == kTimes) g_buffer = memory;
+      }).join();
+    }
+  }
+}
+
+int main(int, char** argv) {
+  overwrite(argv[1]);
+  keep(argv[1]);
+  clear_stack();
+  return 0;
+}

@@ -1,0 +1,186 @@
+// A program that runs on, with several threads, while `culprit scan` looks at it. The argument names what becomes of
+// its allocations of 11001 bytes. Prints "ready", and ends at the end of stdin.
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/subjects/check.h"
+
+constexpr int kTimes = 5;
+
+std::map<int, void*> g_map;
+void* g_slot = nullptr;
+std::atomic<int> g_ready = {0};
+std::atomic<bool> g_end = {false};
+thread_local void* t_kept = nullptr;
+
+SUBJECT_FUNCTION void* allocate_here() {
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, 11001));
+  return pointer;
+}
+
+// Overwrites what calls have left below the stack pointer.
+SUBJECT_FUNCTION void clear_stack() {
+  volatile char room[65536];
+  for (volatile char& byte : room) byte = 0;
+}
+
+SUBJECT_FUNCTION void lose_one() {
+  void* volatile pointer = allocate_here();
+  pointer = nullptr;
+}
+
+SUBJECT_FUNCTION void wait_for_end() {
+  ++g_ready;
+  while (!g_end.load()) usleep(1000);
+}
+
+// The pointer is in a register alone, or in none.
+SUBJECT_FUNCTION void wait_with_register(bool vector, bool keep) {
+  g_slot = allocate_here();
+  clear_stack();
+  if (!keep) g_slot = nullptr;
+  // pause(2), again and again.
+  if (vector) {
+    asm volatile(
+        "movq (%0), %%xmm15\n\tmovq $0, (%0)\n\tlock incl (%1)\n\txor %%eax, %%eax\n\t"
+        "1: mov $34, %%eax\n\tsyscall\n\tjmp 1b"
+        :
+        : "r"(&g_slot), "r"(&g_ready)
+        : "rax", "rcx", "r11", "xmm15", "memory");
+  } else {
+    asm volatile(
+        "mov (%0), %%r12\n\tmovq $0, (%0)\n\tlock incl (%1)\n\t"
+        "1: mov $34, %%eax\n\tsyscall\n\tjmp 1b"
+        :
+        : "r"(&g_slot), "r"(&g_ready)
+        : "rax", "rcx", "r11", "r12", "memory");
+  }
+}
+
+// A pointer that is on the move all the time, from one chunk of the heap to the next.
+SUBJECT_FUNCTION void move_all_the_time(void* pointer) {
+  auto** place = static_cast<void**>(std::malloc(sizeof(void*)));
+  *place = pointer;
+  pointer = nullptr;
+  ++g_ready;
+  for (std::size_t i = 0; !g_end.load(); ++i) {
+    auto** next = static_cast<void**>(std::malloc(sizeof(void*) + i % 500));
+    *next = *place;
+    *place = nullptr;
+    std::free(place);
+    place = next;
+    for (volatile int work = 0; work < 2000; work = work + 1) {
+    }
+  }
+  CHECKED(cudaFree(*place));
+}
+
+SUBJECT_FUNCTION void* start_routine(void* how) {
+  const std::string name = static_cast<const char*>(how);
+  if (name == "register" || name == "no-register") wait_with_register(false, name == "register");
+  if (name == "vector" || name == "no-vector") wait_with_register(true, name == "vector");
+  if (name == "lose") {
+    for (int i = 0; i < kTimes; ++i) lose_one();
+    clear_stack();
+    wait_for_end();
+  }
+  if (name == "stack") {
+    void* volatile kept = allocate_here();
+    clear_stack();
+    wait_for_end();
+    CHECKED(kept == nullptr ? 1 : 0);
+  }
+  if (name == "thread-local") {
+    t_kept = allocate_here();
+    clear_stack();
+    wait_for_end();
+  }
+  if (name == "moving") move_all_the_time(allocate_here());
+  if (name == "idle") wait_for_end();
+  return nullptr;
+}
+
+SUBJECT_FUNCTION void start(const char* how) {
+  const int before = g_ready.load();
+  pthread_t thread;
+  CHECKED(pthread_create(&thread, nullptr, start_routine, const_cast<char*>(how)));
+  CHECKED(pthread_detach(thread));
+  while (g_ready.load() == before) usleep(1000);
+}
+
+SUBJECT_FUNCTION void keep_all() {
+  for (int i = 0; i < kTimes; ++i) g_map[i] = allocate_here();
+}
+
+// In memory that no child of the process has.
+SUBJECT_FUNCTION void keep_out_of_children() {
+  void* memory = mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECKED(memory == MAP_FAILED ? 1 : 0);
+  CHECKED(madvise(memory, 1 << 16, MADV_DONTFORK));
+  *static_cast<void**>(memory) = allocate_here();
+}
+
+SUBJECT_FUNCTION void keep_on_device() {
+  void* table = nullptr;
+  CHECKED(cudaMalloc(&table, 4096));
+  void* pointer = allocate_here();
+  CHECKED(cudaMemcpy(static_cast<void**>(table) + 3, &pointer, sizeof(pointer), cudaMemcpyHostToDevice));
+  g_slot = table;
+}
+
+// Overwrites what the calls above have left in registers and in the driver's memory.
+SUBJECT_FUNCTION void use_another() {
+  void* other = nullptr;
+  const void* nothing = nullptr;
+  CHECKED(cudaMalloc(&other, 4096));
+  CHECKED(cudaMemcpy(other, &nothing, sizeof(nothing), cudaMemcpyHostToDevice));
+  CHECKED(cudaFree(other));
+}
+
+int main(int, char** argv) {
+  const std::string how = argv[1];
+  CHECKED(cudaFree(nullptr));
+  if (how == "loses") {
+    keep_all();
+    for (const char* one : {"idle", "lose", "stack"}) start(one);
+  } else if (how == "keeps") {
+    keep_all();
+    for (const char* one : {"idle", "thread-local", "stack"}) start(one);
+  } else if (how == "moving") {
+    for (int i = 0; i < 3; ++i) start("moving");
+  } else if (how == "dontfork") {
+    keep_out_of_children();
+  } else if (how == "device") {
+    keep_on_device();
+  } else if (how == "lost-on-device") {
+    keep_on_device();
+    g_slot = nullptr;
+    use_another();
+  } else if (how == "large") {
+    keep_all();
+    static std::vector<char> large(64 << 20, 'x');
+    CHECKED(large[1 << 20] == 'x' ? 0 : 1);
+  } else if (how != "nothing") {
+    start(argv[1]);
+  }
+  clear_stack();
+  std::puts("ready");
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+  g_end = true;
+  usleep(50000);
+  _exit(0);
+}
