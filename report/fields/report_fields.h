@@ -53,9 +53,10 @@ void fields(Archive& archive, Report* report) {
       "only when there are any: the calls that made the driver take memory for itself, most bytes first, see below",
       shown_if(!report->call_charges.empty()));
   archive.field("contexts", &report->contexts, "the contexts of the process, see below");
-  archive.field("overwritten", &report->overwritten,
-                "only when there are any: variables that were assigned anew without a free, most bytes first, see below",
-                shown_if(!report->overwritten.empty()));
+  archive.field(
+      "overwritten", &report->overwritten,
+      "only when there are any: variables that were assigned anew without a free, most bytes first, see below",
+      shown_if(!report->overwritten.empty()));
   archive.kept("sharings", &report->sharings);
   archive.shown(
       "shared",
