@@ -163,13 +163,14 @@ int watch_process(const WatchCommand& command) {
   bool ended = false;
   while (true) {
     const bool goes_on = loop.sample("", path, target.pid);
-    if (ended || !goes_on || loop.is_over()) break;
+    ended = ended || !goes_on;
+    if (ended || loop.is_over()) break;
     if (wait_for_signal(signals, loop.pause())) break;
     // A killed process leaves a dump that says that it runs: one more sample, and the end.
     ended = ProcessFolder(kProc, target.pid).has_ended();
     if (ended) break;
   }
-  return show_result(command, loop.finish(), DefaultStream::kStdout);
+  return show_result(command, loop.finish(ended), DefaultStream::kStdout);
 }
 
 // Why it is not known what some processes of the run did.
@@ -232,7 +233,7 @@ int watch_program(const WatchCommand& command) {
     return child.start_errno == ENOENT ? kExitNotFound : kExitNotExecutable;
   }
   const std::vector<std::string> dumps = find_dumps_quietly(pattern, run);
-  WatchResult result = loop.finish();
+  WatchResult result = loop.finish(!stopped);
   for (std::string& sentence : unseen_of(&untold, &starts, dumps)) result.reasons.push_back(std::move(sentence));
   if (result.processes.empty())
     result.reasons.emplace_back(dumps.empty() ? "no CUDA call was seen (culprit why -- COMMAND)"

@@ -18,6 +18,7 @@ constexpr double kShortestPause = 0.1;
 constexpr double kLongestPause = 5;
 constexpr int kShareOfTime = 20;
 constexpr std::size_t kFirstJudgement = 30;
+constexpr std::size_t kShareOfWindDown = 8;  // of the samples: the last eighth
 
 double seconds_between(steady_clock::time_point begin, steady_clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
@@ -122,6 +123,7 @@ void WatchLoop::judge_all() {
     for (const JudgedRow& row : watched->process.judge(settings_.least_per_minute)) {
       if (row.judgement.verdict != WatchVerdict::kLeaking) continue;
       now.insert(row.row->id);
+      watched->leaks[row.row->id] = {row, watched->process.history().samples()};
       if (watched->suspects.count(row.row->id) != 0) tell(watched.get(), row);
     }
     leaking_ += now.size();
@@ -164,12 +166,27 @@ bool WatchLoop::is_over() const {
   return settings_.seconds > 0 && seconds_between(begin_, steady_clock::now()) >= settings_.seconds;
 }
 
-WatchResult WatchLoop::finish() {
+// A program that frees at its end all that it leaked before has leaked it.
+void WatchLoop::undo_wind_down(const Watched& watched, std::vector<JudgedRow>* rows) {
+  const std::size_t samples = watched.process.history().samples();
+  for (JudgedRow& row : *rows) {
+    const auto leak = watched.leaks.find(row.row->id);
+    if (row.judgement.verdict == WatchVerdict::kLeaking || leak == watched.leaks.end()) continue;
+    const bool late = samples - leak->second.samples <= std::max(kFirstJudgement, samples / kShareOfWindDown);
+    if (late && row.live < leak->second.row.live) row = leak->second.row;
+  }
+  std::stable_sort(rows->begin(), rows->end(), [](const JudgedRow& left, const JudgedRow& right) {
+    return left.judgement.verdict < right.judgement.verdict;
+  });
+}
+
+WatchResult WatchLoop::finish(bool ended) {
   WatchResult result;
   for (auto& [name, watched] : watched_) {
     WatchedRows rows;
     rows.process = &watched->process;
     rows.rows = watched->process.judge(settings_.least_per_minute);
+    if (ended || watched->ended) undo_wind_down(*watched, &rows.rows);
     for (const JudgedRow& row : rows.rows) {
       if (row.judgement.verdict == WatchVerdict::kLeaking) tell(watched.get(), row);
     }

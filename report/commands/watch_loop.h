@@ -42,8 +42,9 @@ class WatchLoop {
   std::chrono::milliseconds pause();
   bool is_over() const;
 
-  // The last judgement; runs the commands of --exec that are due, and waits for all of them.
-  WatchResult finish();
+  // The last judgement; runs the commands of --exec that are due, and waits for all of them. `ended`: the processes
+  // came to their end, where many programs free what they leaked before.
+  WatchResult finish(bool ended);
 
  private:
   struct Watched {
@@ -54,6 +55,11 @@ class WatchLoop {
     bool ended = false;
     std::uint64_t told_answer = 0;
     std::set<std::string> suspects;  // ids that leaked at the last look
+    struct Leak {
+      JudgedRow row;
+      std::size_t samples = 0;  // so far
+    };
+    std::map<std::string, Leak> leaks;  // by id: the last look at which it leaked
     std::set<std::string> told;
   };
 
@@ -61,6 +67,7 @@ class WatchLoop {
   void ask();
   void judge_all();
   void tell(Watched* watched, const JudgedRow& row);
+  static void undo_wind_down(const Watched& watched, std::vector<JudgedRow>* rows);
   void show_progress();
 
   const WatchSettings settings_;

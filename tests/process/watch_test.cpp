@@ -61,6 +61,13 @@ TEST_CASE("culprit watch finds the stack that leaks, although the program frees 
   if (used.is_object()) CHECK(used.at("verdict") != "leaking");
 }
 
+TEST_CASE("culprit watch finds the stack that leaks, although the program takes many samples to free it", "[watch]") {
+  const Run run = watch_leak({"--format", "json"}, "slow-end");
+  INFO(run.err);
+  CHECK(run.exit_code == 1);
+  CHECK(row_through(json_of(run.err), "keep_one").at("verdict") == "leaking");
+}
+
 TEST_CASE("A row of culprit watch has the id of its group in culprit report", "[watch]") {
   RunOptions options;
   nlohmann::json row;

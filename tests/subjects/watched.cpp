@@ -1,6 +1,6 @@
-// watched WHAT MILLISECONDS [CODE]: works for so long, gives everything back, and ends with CODE. WHAT: "leak" keeps
-// 64 KiB of each round, "teeth" empties what it keeps again and again, "streams" keeps streams, "steady" keeps nothing
-// of a round. All of them have a base, and memory that lives for one round. Prints "ready" after the first round.
+// watched WHAT MILLISECONDS [CODE]: works for so long, gives all back, and ends with CODE. WHAT: "leak" keeps 64 KiB of
+// each round, "slow-end" takes 0.6 s to give that back, "teeth" empties what it keeps again and again, "streams" keeps
+// streams, "steady" nothing. All have a base, and memory that lives for one round. "ready" comes after the first round.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -50,7 +50,7 @@ int main(int, char** argv) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(atoi(argv[2]));
   void* const base = allocate(8 << 20);
   for (bool first = true; std::chrono::steady_clock::now() < end; first = false) {
-    if (what == "leak" || what == "teeth") keep_one();
+    if (what == "leak" || what == "teeth" || what == "slow-end") keep_one();
     if (what == "teeth" && kept.size() == kTooth) free_kept();
     if (what == "streams") keep_stream();
     use_and_free();
@@ -60,6 +60,11 @@ int main(int, char** argv) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  for (std::size_t left = what == "slow-end" ? kept.size() : 0; left != 0; --left) {
+    CHECKED(cudaFree(kept[left - 1]));
+    std::this_thread::sleep_for(std::chrono::microseconds(600000 / kept.size()));
+  }
+  if (what == "slow-end") kept.clear();
   free_kept();
   for (cudaStream_t stream : streams) CHECKED(cudaStreamDestroy(stream));
   CHECKED(cudaFree(base));
