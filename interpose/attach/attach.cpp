@@ -166,6 +166,7 @@ format::AttachResult end_attach(const format::AttachRequest& request) {
   begun = nullptr;
   process.dump.header()->attach_unsearched_bytes = request.unsearched_bytes;
   process.dump.header()->attach_flags = uses_cupti(attach_request()) ? 0U : format::kAttachSeesThrows;
+  process.dump.postpone_waits();  // the dump was made before the search, which may take a minute
   begin_span_at_attach(process);
   begin_recording(process);
   request_view(process, kViewLoad | kViewAttach);

@@ -112,11 +112,15 @@ int DumpWriter::map_piece(int fd, std::uint64_t bytes) {
   return error;
 }
 
+void DumpWriter::postpone_waits() {
+  // The wait is then a hundredth of the time.
+  constexpr std::uint64_t kNoWait = 2'000'000'000;
+  may_wait_from_ns_.store(clock_ns(CLOCK_MONOTONIC_COARSE) + kNoWait, std::memory_order_relaxed);
+}
+
 int DumpWriter::start(const char* path, std::uint64_t limit, bool makes_folders) {
   look_at_restrictions();
-  // The wait for a descriptor that can be kept (open_high()) is then a hundredth of the time.
-  constexpr std::uint64_t kNoWait = 2'000'000'000;
-  may_wait_from_ns_ = clock_ns(CLOCK_MONOTONIC_COARSE) + kNoWait;
+  postpone_waits();
   limit_ = limit < kLargestDump ? limit / format::kChunkAlignment * format::kChunkAlignment : kLargestDump;
   OpenedFile file = {-1, false};
   fd_ = -1;
@@ -225,7 +229,8 @@ bool DumpWriter::replace_lost(void* address) {
 // more.
 OpenedFile DumpWriter::borrow_descriptor() {
   if (is_ours(fd_)) return {fd_, true};
-  OpenedFile file = open_high(path_, O_RDWR | O_NOFOLLOW, 0, clock_ns(CLOCK_MONOTONIC_COARSE) >= may_wait_from_ns_);
+  const bool may_wait = clock_ns(CLOCK_MONOTONIC_COARSE) >= may_wait_from_ns_.load(std::memory_order_relaxed);
+  OpenedFile file = open_high(path_, O_RDWR | O_NOFOLLOW, 0, may_wait);
   if (file.fd < 0) return file;
   if (!is_ours(file.fd)) {
     os.close_file(file.fd);

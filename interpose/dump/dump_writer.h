@@ -30,6 +30,10 @@ class DumpWriter {
   // Call once. The file grows up to `limit` bytes (CULPRIT_MAX_DUMP).
   int start(const char* path, std::uint64_t limit = kLargestDump, bool makes_folders = true);
 
+  // Begins anew the time in which no call waits for a descriptor that can be kept (open_high()): start() and the use
+  // may lie far apart, and a thread that is stopped must not wait. Thread-safe with all but start() and close().
+  void postpone_waits();
+
   // Unmaps and closes the file, which stays. All zeros afterwards. No other thread may use this any more.
   void close();
 
@@ -154,7 +158,7 @@ class DumpWriter {
   SpinLock lock_;
   OpenChunk open_[kTypes];
   char* path_;  // in its own memory: the fields after this object in Process are read on every call, the path is not
-  std::uint64_t may_wait_from_ns_;  // of CLOCK_MONOTONIC_COARSE: see open_high()
+  std::atomic<std::uint64_t> may_wait_from_ns_;  // of CLOCK_MONOTONIC_COARSE: see open_high()
 };
 
 // Adds to a counter that readers see. Relaxed: no reader uses a counter to synchronize.

@@ -216,7 +216,7 @@ def memory(runner, side):
 def attach_stop(runner, _):
     """The stops of threads by an attach and a detach; culprit is not preloaded."""
     values = runner.run([runner.program("attach_stop"), str(runner.tree / "bin/culprit"),
-                         str(runner.tree / "lib/libculprit.so")], "nothing", simulated=True)
+                         str(runner.tree / "lib/libculprit.so"), "200", "4"], "nothing", simulated=True)
     return {"attach-stop": values["attach_stop"], "detach-stop": values["detach_stop"],
             "attach-gib": values["attach_gib"]}
 
@@ -341,7 +341,7 @@ def measurements(quick):
                 key="short_thread_keeps")],
                     ("nothing", "culprit"), short_threads, {"nothing": 3, "culprit": 3}),
         Measurement("attach", [
-            Row("attach-stop", "attach to 200 threads and 2 GiB: longest stop of a thread", {"most": 5e6}),
+            Row("attach-stop", "attach to 200 threads and 4 GiB: longest stop of a thread", {"most": 5e6}),
             Row("detach-stop", "the same of the detach", {"most": 5e6}),
             Row("attach-gib", "time of the attach for each GiB", {"most": 1.5e9})],
                     ("culprit",), attach_stop, {"culprit": 3}),

@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "interpose/system/restrictions.h"
 #include "tests/catch.h"
 #include "tests/unit/interpose/fixture.h"
 
@@ -225,6 +229,35 @@ TEST_CASE("a dump takes no descriptor that the program could have") {
     CHECK(dump->allocate_records(ChunkType::kReleases, 1, nullptr) == 0);
     CHECK(dump->header()->stop_reason == StopReason::kNoDescriptor);
   }
+}
+
+TEST_CASE("a dump that was made long before its use makes no thread wait for a descriptor") {
+  TemporaryFolder folder;
+  RealOs restore;
+  std::atomic<bool> done{false};
+  // Beside it the kernel waits to enlarge the table of descriptors.
+  std::thread other([&] {
+    while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  });
+  static int highest;
+  highest = 0;
+  os.duplicate_from = [](int fd, int least) {
+    highest = std::max(highest, least);
+    const int number = fcntl(fd, F_DUPFD_CLOEXEC, least);
+    return number < 0 ? -errno : number;
+  };
+  Zeroed<DumpWriter> dump;
+  const int error = dump->start(folder.file("a.dump").c_str());
+  const std::uint64_t table = descriptor_table_seen();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  dump->postpone_waits();
+  const Ref ref = error == 0 ? dump->allocate_records(ChunkType::kAllocations, 1, nullptr) : 0;
+  done = true;
+  other.join();
+  CHECK(error == 0);
+  CHECK(ref != 0);
+  CHECK(static_cast<std::uint64_t>(highest) < table);
+  dump->close();
 }
 
 TEST_CASE("packed records keep their bytes across chunks") {
