@@ -2,7 +2,7 @@
 # Builds and tests: scripts/test.sh [ctest options...]
 #
 # Without options the script runs the unit tests under ASan and UBSan (build-asan/) and under TSan (build-tsan/), the
-# fuzz targets for 4 seconds each (build-asan/), and then all tests of build/ on the simulated driver. ctest's summary,
+# fuzz targets for 2 seconds each (build-asan/), and then all tests of build/ on the simulated driver. ctest's summary,
 # the time of each part, and the slowest 20 tests and files to compile come last. With options, for example `-L unit` or
 # `-R frees`, it builds the targets that those tests of build/ need, runs only them, and installs no optional packages.
 set -euo pipefail
@@ -126,8 +126,8 @@ for preset in "${presets[@]}"; do
   done
   part_ends "build-$preset/"
 done
-echo "== fuzz targets, 4 seconds each"
-scripts/fuzz.sh --preset asan --seconds 4 || failed+=(fuzz)
+echo "== fuzz targets, 2 seconds each"
+scripts/fuzz.sh --preset asan --seconds 2 || failed+=(fuzz)
 part_ends "fuzz targets"
 # Tests with the label gpu would only say that they are skipped.
 left_out=()

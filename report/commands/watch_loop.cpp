@@ -175,9 +175,7 @@ void WatchLoop::undo_wind_down(const Watched& watched, std::vector<JudgedRow>* r
     const bool late = samples - leak->second.samples <= std::max(kFirstJudgement, samples / kShareOfWindDown);
     if (late && row.live < leak->second.row.live) row = leak->second.row;
   }
-  std::stable_sort(rows->begin(), rows->end(), [](const JudgedRow& left, const JudgedRow& right) {
-    return left.judgement.verdict < right.judgement.verdict;
-  });
+  std::stable_sort(rows->begin(), rows->end(), is_before);
 }
 
 WatchResult WatchLoop::finish(bool ended) {

@@ -374,6 +374,12 @@ WatchedProcess::Look WatchedProcess::sample(const Dump& dump, std::uint64_t now_
   return Look::kSampled;
 }
 
+bool is_before(const JudgedRow& left, const JudgedRow& right) {
+  if (left.judgement.verdict != right.judgement.verdict) return left.judgement.verdict < right.judgement.verdict;
+  return left.row->objects != right.row->objects ? right.row->objects
+                                                 : left.judgement.per_minute > right.judgement.per_minute;
+}
+
 std::vector<JudgedRow> WatchedProcess::judge(double least_per_minute) const {
   std::vector<JudgedRow> judged;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -394,11 +400,7 @@ std::vector<JudgedRow> WatchedProcess::judge(double least_per_minute) const {
     }
     judged.push_back(one);
   }
-  std::stable_sort(judged.begin(), judged.end(), [](const JudgedRow& left, const JudgedRow& right) {
-    if (left.judgement.verdict != right.judgement.verdict) return left.judgement.verdict < right.judgement.verdict;
-    return left.row->objects != right.row->objects ? right.row->objects
-                                                   : left.judgement.per_minute > right.judgement.per_minute;
-  });
+  std::stable_sort(judged.begin(), judged.end(), is_before);
   return judged;
 }
 

@@ -47,6 +47,9 @@ struct JudgedRow {
   bool at_most = false;  // the time: the memory of other processes is not known
 };
 
+// By verdict, and by rate.
+bool is_before(const JudgedRow& left, const JudgedRow& right);
+
 // Not thread-safe.
 class WatchedProcess {
  public:
@@ -68,7 +71,7 @@ class WatchedProcess {
   // Later rows are left out, and counted; without this call there is room for 4,096.
   void limit_rows(std::size_t most) { most_rows_ = std::min(most, kMostRows); }
 
-  // By verdict, and by rate. Valid until the next sample.
+  // In the order of is_before(). Valid until the next sample.
   std::vector<JudgedRow> judge(double least_per_minute) const;
 
   const History& history() const { return history_; }
