@@ -43,6 +43,11 @@ class Filler : public report::KeptFields<Filler> {
   static void fill(const report::Frame**) {}
   static void fill(const report::Variable**) {}
   static void fill(std::vector<report::Share>* shares) { *shares = {{0, 4, 1}, {1, 3, 1}}; }
+  // The other parts name process 7.
+  void fill(std::vector<report::JobProcess>* processes) {
+    processes->resize(8);
+    for (report::JobProcess& process : *processes) fields(*this, &process);
+  }
   template <typename Value>
   void fill(std::vector<Value>* values) {
     values->resize(1);
