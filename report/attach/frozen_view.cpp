@@ -9,9 +9,7 @@
 
 #include "interpose/format/frozen_copy.h"
 #include "report/attach/blocking_calls.h"
-#include "report/attach/injector.h"
 #include "report/attach/process_copy.h"
-#include "report/attach/result_words.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
 
@@ -78,8 +76,7 @@ class Taking {
     const std::uint64_t place = place_of_variable(process_, "culprit_frozen");
     const auto most = static_cast<std::uint64_t>(longest_stop_.count());
     process_.write_memory(place + offsetof(FrozenCopy, most_us), &most, sizeof(most));
-    ask(format::AttachStep::kBegin);
-    const Asked asked(this);
+    const CopyRequest request(process_, {Injection::kTensors, library_, limit_, "no tensor is on a GPU"});
     const FrozenCopy state = wait_for_copy(place);
     view->held_ns = state.held_ns;
     if (state.phase == FrozenPhase::kNoCaches) return false;
@@ -87,39 +84,6 @@ class Taking {
     const std::optional<pid_t> copy = find_copy(process_, state.copy);
     if (copy) view->text = text_of_copy(*copy, place);
     return true;
-  }
-
-  // Ends the request, with its copy.
-  class Asked {
-   public:
-    explicit Asked(Taking* taking) : taking_(taking) {}
-    ~Asked() {
-      try {
-        if (taking_->process_.is_alive()) taking_->ask(format::AttachStep::kEnd);
-      } catch (const AttachError& error) {
-        log::debug(error.what());
-      }
-    }
-    Asked(const Asked&) = delete;
-    Asked& operator=(const Asked&) = delete;
-
-   private:
-    Taking* taking_;
-  };
-
-  void ask(format::AttachStep step) {
-    InjectionOrder order;
-    order.what = Injection::kTensors;
-    order.request.step = step;
-    order.library = library_;
-    order.limit = limit_;
-    InjectionFacts facts;
-    const format::AttachRequest answer = inject(process_, order, &facts);
-    if (facts.interrupted != 0) throw AttachError("interrupted");
-    if (answer.result == format::AttachResult::kNotAttached)
-      throw AttachError(process_.name() + " has not used CUDA yet: no tensor is on a GPU");
-    const std::string problem = describe_result(process_, answer);
-    if (!problem.empty()) throw AttachError(problem);
   }
 
   FrozenCopy read_state(const TracedProcess& process, std::uint64_t place) const {

@@ -7,9 +7,7 @@
 #include <optional>
 
 #include "interpose/format/scan_state.h"
-#include "report/attach/injector.h"
 #include "report/attach/process_copy.h"
-#include "report/attach/result_words.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
 
@@ -32,10 +30,9 @@ class LostScanning {
     const auto most = static_cast<std::uint64_t>(order_.longest_stop.count());
     process_.write_memory(place + offsetof(ScanState, most_us), &most, sizeof(most));
     LostScanResult result;
-    const InjectionFacts facts = ask(format::AttachStep::kBegin);
-    result.threads = facts.stopped_threads;
-    result.stopped_ns = static_cast<std::uint64_t>(facts.longest_stop.count());
-    const Asked asked(this);
+    const CopyRequest request(process_, {Injection::kScan, order_.library, order_.limit, "it has no GPU memory"});
+    result.threads = request.facts().stopped_threads;
+    result.stopped_ns = static_cast<std::uint64_t>(request.facts().longest_stop.count());
     const ScanState state = state_of(process_, place);
     switch (state.phase) {
       case ScanPhase::kKnown:
@@ -59,43 +56,9 @@ class LostScanning {
   }
 
  private:
-  // Ends the copy.
-  class Asked {
-   public:
-    explicit Asked(LostScanning* scanning) : scanning_(scanning) {}
-    ~Asked() {
-      try {
-        if (scanning_->process_.is_alive()) scanning_->ask(format::AttachStep::kEnd);
-      } catch (const AttachError& error) {
-        log::debug(error.what());
-      }
-    }
-    Asked(const Asked&) = delete;
-    Asked& operator=(const Asked&) = delete;
-
-   private:
-    LostScanning* scanning_;
-  };
-
   AttachError no_end() const {
     return AttachError("the copy of " + process_.name() +
                        " in which its memory was to be searched ended early: try again");
-  }
-
-  InjectionFacts ask(format::AttachStep step) const {
-    InjectionOrder order;
-    order.what = Injection::kScan;
-    order.request.step = step;
-    order.library = order_.library;
-    order.limit = order_.limit;
-    InjectionFacts facts;
-    const format::AttachRequest answer = inject(process_, order, &facts);
-    if (facts.interrupted != 0) throw AttachError("interrupted");
-    if (answer.result == format::AttachResult::kNotAttached)
-      throw AttachError(process_.name() + " has not used CUDA yet: it has no GPU memory");
-    const std::string problem = describe_result(process_, answer);
-    if (!problem.empty()) throw AttachError(problem);
-    return facts;
   }
 
   ScanState state_of(const TracedProcess& process, std::uint64_t place) const {

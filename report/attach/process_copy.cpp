@@ -2,9 +2,12 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/attach/remote_symbols.h"
+#include "report/attach/result_words.h"
+#include "report/base/log.h"
 #include "report/proc/loaded_library.h"
 
 namespace culprit::report {
@@ -27,6 +30,33 @@ std::optional<pid_t> find_copy(const TracedProcess& process, std::int32_t number
     }
   }
   return std::nullopt;
+}
+
+CopyRequest::CopyRequest(const TracedProcess& process, CopyOrder order)
+    : process_(process), order_(std::move(order)), facts_(ask(format::AttachStep::kBegin)) {}
+
+CopyRequest::~CopyRequest() {
+  try {
+    if (process_.is_alive()) ask(format::AttachStep::kEnd);
+  } catch (const AttachError& error) {
+    log::debug(error.what());
+  }
+}
+
+InjectionFacts CopyRequest::ask(format::AttachStep step) const {
+  InjectionOrder order;
+  order.what = order_.what;
+  order.request.step = step;
+  order.library = order_.library;
+  order.limit = order_.limit;
+  InjectionFacts facts;
+  const format::AttachRequest answer = inject(process_, order, &facts);
+  if (facts.interrupted != 0) throw AttachError("interrupted");
+  if (answer.result == format::AttachResult::kNotAttached)
+    throw AttachError(process_.name() + " has not used CUDA yet: " + order_.without_cuda);
+  const std::string problem = describe_result(process_, answer);
+  if (!problem.empty()) throw AttachError(problem);
+  return facts;
 }
 
 }  // namespace culprit::report

@@ -3,9 +3,13 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "interpose/format/attach_request.h"
+#include "report/attach/injector.h"
 #include "report/attach/traced_process.h"
 
 namespace culprit::report {
@@ -15,5 +19,30 @@ std::uint64_t place_of_variable(const TracedProcess& process, const char* name);
 
 // The number of a copy as this process sees it, from that which the process sees. Empty: it has ended.
 std::optional<pid_t> find_copy(const TracedProcess& process, std::int32_t number);
+
+struct CopyOrder {
+  Injection what;
+  std::string library;  // the path of the libculprit.so of this installation
+  std::chrono::milliseconds limit;
+  std::string without_cuda;  // why there is nothing to copy in a process that has not used CUDA
+};
+
+// Asks the library in a process for a copy. Its end ends the copy.
+class CopyRequest {
+ public:
+  // Throws AttachError.
+  CopyRequest(const TracedProcess& process, CopyOrder order);
+  ~CopyRequest();
+  CopyRequest(const CopyRequest&) = delete;
+  CopyRequest& operator=(const CopyRequest&) = delete;
+  const InjectionFacts& facts() const { return facts_; }
+
+ private:
+  InjectionFacts ask(format::AttachStep step) const;
+
+  const TracedProcess& process_;
+  const CopyOrder order_;
+  const InjectionFacts facts_;
+};
 
 }  // namespace culprit::report
