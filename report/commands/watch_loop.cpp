@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "report/base/clock.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
 #include "report/dump/dump_reader.h"
@@ -38,13 +37,10 @@ WatchLoop::WatchLoop(const WatchSettings& settings, const SymbolOptions& symbols
       next_judgement_(kFirstJudgement),
       hooks_(settings.exec) {}
 
-std::map<std::string, DeviceAnswer> WatchLoop::answers_for(Watched* watched, std::uint32_t pid) const {
-  std::map<std::string, DeviceAnswer> answers;
-  if (watched->told_answer == answer_) return answers;
+std::map<std::string, DeviceAnswer> WatchLoop::new_answers_for(Watched* watched, std::uint32_t pid) const {
+  if (watched->told_answer == answer_) return {};
   watched->told_answer = answer_;
-  for (const DeviceUsers& device : users_.devices)
-    answers[device.uuid] = {device.in_use, charge_of(users_, device.uuid, pid).bytes};
-  return answers;
+  return answers_for(users_, pid);
 }
 
 bool WatchLoop::sample(const std::string& name, const std::string& path, std::uint32_t pid) {
@@ -58,15 +54,8 @@ bool WatchLoop::sample(const std::string& name, const std::string& path, std::ui
   const steady_clock::time_point now = steady_clock::now();
   try {
     const Dump dump = Dump::open(path);
-    if (is_first) {
-      const std::uint64_t ns = realtime_ns();
-      const std::uint64_t start = dump.header().start_realtime_ns;
-      watched.first_ns = ns > start ? ns - start : 0;
-      watched.first = now;
-    }
-    const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(now - watched.first).count();
-    const std::uint64_t at = watched.first_ns + static_cast<std::uint64_t>(since);
-    const auto look = watched.process.sample(dump, at, answers_for(&watched, pid != 0 ? pid : dump.header().pid));
+    const std::uint64_t at = watched.clock.now(dump);
+    const auto look = watched.process.sample(dump, at, new_answers_for(&watched, pid != 0 ? pid : dump.header().pid));
     watched.ended = look == WatchedProcess::Look::kEnded;
   } catch (const DumpError& error) {
     if (is_first) {
@@ -189,14 +178,14 @@ WatchResult WatchLoop::finish(bool ended) {
       if (row.judgement.verdict == WatchVerdict::kLeaking) tell(watched.get(), row);
     }
     for (const std::string& gap : watched->process.gaps()) result.reasons.push_back(gap);
-    if (watched->process.history().samples() == 0) {
+    const std::size_t samples = watched->process.history().samples();
+    if (samples == 0) {
       result.reasons.push_back("recording was off: nothing was watched of process " +
                                std::to_string(watched->process.pid()));
-    } else if (watched->process.history().samples() < kLeastTimes) {
-      result.reasons.push_back(
-          "process " + std::to_string(watched->process.pid()) +
-          " was watched for too short a time: " + plural(watched->process.history().samples(), "sample", "samples") +
-          ", and " + std::to_string(kLeastTimes) + " are needed");
+    } else if (samples < kLeastTimes) {
+      result.reasons.push_back("process " + std::to_string(watched->process.pid()) +
+                               " was watched for too short a time: " + plural(samples, "sample", "samples") + ", and " +
+                               std::to_string(kLeastTimes) + " are needed");
     } else if (watched->process.left_out() != 0) {
       result.reasons.push_back("process " + std::to_string(watched->process.pid()) +
                                " has more stacks than there is room for");

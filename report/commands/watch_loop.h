@@ -12,6 +12,7 @@
 
 #include "report/base/progress.h"
 #include "report/doctor/nvml_question.h"
+#include "report/dump/dump_clock.h"
 #include "report/run/row_hooks.h"
 #include "report/symbols/shared_symbols.h"
 #include "report/symbols/symbolizer.h"
@@ -50,8 +51,7 @@ class WatchLoop {
   struct Watched {
     Watched(SymbolLookup lookup, bool full_stacks) : process(std::move(lookup), full_stacks) {}
     WatchedProcess process;
-    std::uint64_t first_ns = 0;  // on the dump's clock
-    std::chrono::steady_clock::time_point first;
+    DumpClock clock;
     bool ended = false;
     std::uint64_t told_answer = 0;
     std::set<std::string> suspects;  // ids that leaked at the last look
@@ -63,7 +63,7 @@ class WatchLoop {
     std::set<std::string> told;
   };
 
-  std::map<std::string, DeviceAnswer> answers_for(Watched* watched, std::uint32_t pid) const;
+  std::map<std::string, DeviceAnswer> new_answers_for(Watched* watched, std::uint32_t pid) const;
   void ask();
   void judge_all();
   void tell(Watched* watched, const JudgedRow& row);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/json_input.h"
+#include "report/watch/watched_process.h"
 
 namespace culprit::report {
 namespace {
@@ -114,6 +115,13 @@ Charge charge_of(const GpuUsers& users, const std::string& uuid, std::uint32_t p
     return {std::nullopt, "NVML gives no figure for it"};
   }
   return {std::nullopt, "NVML does not list this process"};
+}
+
+std::map<std::string, DeviceAnswer> answers_for(const GpuUsers& users, std::uint32_t pid) {
+  std::map<std::string, DeviceAnswer> answers;
+  for (const DeviceUsers& device : users.devices)
+    answers[device.uuid] = {device.in_use, charge_of(users, device.uuid, pid).bytes};
+  return answers;
 }
 
 std::string packed(const GpuUsers& users) {

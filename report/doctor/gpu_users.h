@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -62,6 +63,8 @@ struct Recorder {
   std::string dump;  // as a path inside its own root
 };
 
+struct DeviceAnswer;
+
 struct GpuUsers {
   std::string problem;      // why NVML has no answer at all; empty: it has
   bool unanswered = false;  // the problem: NVML hung, or crashed the process that asked
@@ -85,6 +88,9 @@ struct Charge {
   std::string problem;  // why there is none
 };
 Charge charge_of(const GpuUsers& users, const std::string& uuid, std::uint32_t pid);
+
+// What NVML says of each device, by UUID, and of this process there.
+std::map<std::string, DeviceAnswer> answers_for(const GpuUsers& users, std::uint32_t pid);
 
 // For a pipe between two culprit processes.
 std::string packed(const GpuUsers& users);

@@ -74,10 +74,8 @@ void ObservedProcesses::judge(const Dump& dump, const DumpPlace& place, const Gp
   for (const auto& [key, one] : verdicts_) {
     if (one != verdicts) others += one->rows();
   }
-  std::map<std::string, DeviceAnswer> answers;
-  for (const DeviceUsers& device : users.devices)
-    answers[device.uuid] = {device.in_use, charge_of(users, device.uuid, place.pid).bytes};
-  verdicts->look(dump, answers, kMostWatchedRows - std::min(others, kMostWatchedRows), limits_.stacks, sample);
+  verdicts->look(dump, answers_for(users, place.pid), kMostWatchedRows - std::min(others, kMostWatchedRows),
+                 limits_.stacks, sample);
 }
 
 void ObservedProcesses::never_less(ProcessSample* sample) {

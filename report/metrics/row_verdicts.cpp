@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "report/base/clock.h"
-#include "report/dump/dump_reader.h"
 #include "report/model/program_frames.h"
 
 namespace culprit::report {
@@ -16,23 +14,10 @@ constexpr double kLeastPerMinute = 0;  // as `culprit watch` without --grow: an 
 
 }  // namespace
 
-// Not realtime_ns() each time: the clock of a machine is set now and then.
-std::uint64_t RowVerdicts::clock_of(const Dump& dump) {
-  const auto now = std::chrono::steady_clock::now();
-  if (first_ns_ == 0) {
-    const std::uint64_t ns = realtime_ns();
-    const std::uint64_t start = dump.header().start_realtime_ns;
-    first_ns_ = ns > start ? ns - start : 1;
-    first_ = now;
-  }
-  return first_ns_ +
-         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now - first_).count());
-}
-
 void RowVerdicts::look(const Dump& dump, const std::map<std::string, DeviceAnswer>& answers, std::size_t rows,
                        std::size_t shown, ProcessSample* sample) {
   process_.limit_rows(rows);
-  process_.sample(dump, clock_of(dump), answers);
+  process_.sample(dump, clock_.now(dump), answers);
   std::map<WatchVerdict, std::uint64_t> counts;
   std::set<std::string> leaking;
   for (const JudgedRow& judged : process_.judge(kLeastPerMinute)) {

@@ -1,7 +1,6 @@
 // The verdicts of `culprit watch` (watch/verdict.h) for a process that is observed again and again, of limited size.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "report/dump/dump_clock.h"
 #include "report/metrics/process_sample.h"
 #include "report/watch/watched_process.h"
 
@@ -29,11 +29,8 @@ class RowVerdicts {
   std::size_t rows() const { return process_.history().rows().size(); }
 
  private:
-  std::uint64_t clock_of(const Dump& dump);
-
   WatchedProcess process_;
-  std::uint64_t first_ns_ = 0;  // on the dump's clock; 0: there was no look
-  std::chrono::steady_clock::time_point first_;
+  DumpClock clock_;
   std::set<std::string> suspects_;  // ids that leaked at the last look
 };
 
