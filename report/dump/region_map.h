@@ -31,6 +31,7 @@ class RegionMap {
 
   // The allocation that a region lies in; nullptr: none that is live and was made before the region.
   const OuterAllocation* outer_of(format::Ref region) const;
+  bool has_heaps() const { return !heaps_.empty(); }
   // The heaps in an allocation; nullptr: there are none.
   const std::vector<HeapRecordUse>* heaps_of(format::Ref allocation) const;
   // The names of the regions in an allocation, one for each region that has one.

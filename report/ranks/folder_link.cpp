@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "report/base/input_file.h"
 #include "report/base/random_text.h"
 #include "report/base/words.h"
+#include "report/proc/process_folder.h"
 
 namespace culprit::report {
 namespace {
@@ -40,10 +42,8 @@ std::vector<std::string> split(const std::string& name) {
 // The rank in "rank3"; empty: the word is another one.
 std::optional<unsigned> rank_in(const std::string& word) {
   constexpr std::size_t kPrefix = 4;
-  if (word.size() <= kPrefix || word.size() > kPrefix + 8 || word.compare(0, kPrefix, "rank") != 0 ||
-      word.find_first_not_of("0123456789", kPrefix) != std::string::npos)
-    return std::nullopt;
-  return static_cast<unsigned>(std::stoul(word.substr(kPrefix)));
+  if (word.size() > kPrefix + 8 || word.compare(0, kPrefix, "rank") != 0) return std::nullopt;
+  return whole_number(std::string_view(word).substr(kPrefix));
 }
 
 // Several signs of life in the time that a rank is waited for.

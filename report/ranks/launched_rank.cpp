@@ -8,6 +8,7 @@
 
 #include "report/base/environment.h"
 #include "report/base/stable_hash.h"
+#include "report/proc/process_folder.h"
 
 namespace culprit::report {
 namespace {
@@ -33,8 +34,7 @@ constexpr const char* kLocalSizes[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_W
 
 std::optional<unsigned> number_in(const char* variable) {
   const std::string text = value_or(variable, "");
-  if (text.empty() || text.size() > 8 || text.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  return static_cast<unsigned>(std::stoul(text));
+  return text.size() > 8 ? std::nullopt : whole_number(text);
 }
 
 std::string id_of_job() {

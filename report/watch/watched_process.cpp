@@ -203,6 +203,7 @@ void WatchedProcess::add_charges(const Dump& dump, Sums* sums) const {
 // By the stacks of the allocations that the heaps lie in. Idle bytes have no time of birth.
 void WatchedProcess::add_insides(const Dump& dump, Sums* sums) const {
   const RegionMap regions(dump);
+  if (!regions.has_heaps()) return;
   std::map<std::pair<Ref, Inside>, std::size_t> index;
   dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
     const std::vector<HeapRecordUse>* const heaps = regions.heaps_of(ref);
