@@ -33,15 +33,24 @@ DumpPlace place_of(const std::string& proc, const std::string& target) {
   return place;
 }
 
-DumpPlaces::DumpPlaces(std::vector<std::string> targets)
-    : proc_(value_or("CULPRIT_PROC", kProc)), targets_(std::move(targets)) {
-  has_nvml_ = targets_.empty() || std::any_of(targets_.begin(), targets_.end(), is_pid);
+DumpPlaces::DumpPlaces(std::vector<std::string> targets, std::chrono::milliseconds longest_question)
+    : proc_(value_or("CULPRIT_PROC", kProc)), targets_(std::move(targets)), question_(longest_question) {
+  asks_nvml_ = targets_.empty() || std::any_of(targets_.begin(), targets_.end(), is_pid);
+  has_nvml_ = asks_nvml_;
 }
 
-GpuUsers DumpPlaces::ask() {
-  if (!has_nvml_) return GpuUsers();
+GpuUsers DumpPlaces::ask(std::chrono::steady_clock::time_point now) {
+  if (!asks_nvml_ || now < next_ || question_.has_stuck_copy()) return GpuUsers();
   GpuUsers users = ask_for_users(&question_);
   has_nvml_ = users.problem.empty();
+  if (has_nvml_) {
+    pause_ = kFirstPause;
+  } else if (users.unanswered) {
+    next_ = now + pause_;
+    pause_ = std::min<std::chrono::seconds>(2 * pause_, kLongestPause);
+  } else {
+    asks_nvml_ = false;
+  }
   return users;
 }
 

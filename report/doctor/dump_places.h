@@ -2,6 +2,7 @@
 // that record on this machine.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,13 +32,17 @@ class DumpPlaces {
  public:
   // `targets`: processes by pid, and dumps; none: all processes that record, and which of them there are is looked up
   // each time.
-  explicit DumpPlaces(std::vector<std::string> targets);
+  explicit DumpPlaces(std::vector<std::string> targets, std::chrono::milliseconds longest_question = kLongestQuestion);
 
   const std::string& proc() const { return proc_; }
   bool finds_all() const { return targets_.empty(); }
 
-  // NVML's figures; a library that has failed once is not asked again.
-  GpuUsers ask();
+  // NVML's figures; nothing while no question is due. NVML that refused is not asked again. A question that it left
+  // open (a machine that was busy, a driver that was reset) is put again after `kFirstPause`, then after twice as long,
+  // once the copy that asked could be ended: copies that hang in the kernel do not add up.
+  GpuUsers ask(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
+  static constexpr std::chrono::seconds kFirstPause{30};
+  static constexpr std::chrono::hours kLongestPause{1};
 
   // `users`: the last answer of ask(). Each process once. Those of the targets may have a problem.
   std::vector<DumpPlace> find(const GpuUsers& users) const;
@@ -46,7 +51,10 @@ class DumpPlaces {
   const std::string proc_;
   const std::vector<std::string> targets_;
   NvmlQuestion question_;
-  bool has_nvml_ = true;
+  bool asks_nvml_ = true;
+  bool has_nvml_ = true;  // it answered the last question, or was not asked yet
+  std::chrono::seconds pause_ = kFirstPause;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::time_point::min();
 };
 
 }  // namespace culprit::report

@@ -76,6 +76,11 @@ void NvmlQuestion::collect() {
       ended_.end());
 }
 
+bool NvmlQuestion::has_stuck_copy() {
+  collect();
+  return !ended_.empty();
+}
+
 GpuUsers NvmlQuestion::close(const std::string& problem) {
   child_.message.close();
   if (child_.pid > 0) {

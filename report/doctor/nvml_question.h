@@ -34,6 +34,9 @@ class NvmlQuestion {
   // time is answered with a `problem`.
   std::optional<GpuUsers> answer(std::chrono::milliseconds wait);
 
+  // Whether a copy that did not answer still runs although it was killed: it hangs in the kernel.
+  bool has_stuck_copy();
+
  private:
   GpuUsers close(const std::string& problem);
   void collect();

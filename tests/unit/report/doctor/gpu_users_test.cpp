@@ -1,6 +1,10 @@
 // The processes that NVML charges with memory, and the figure of one of them.
 #include "report/doctor/gpu_users.h"
 
+#include <chrono>
+#include <thread>
+
+#include "report/doctor/dump_places.h"
 #include "report/doctor/nvml_question.h"
 #include "report/doctor/nvml_users.h"
 #include "tests/catch.h"
@@ -147,5 +151,41 @@ TEST_CASE("a question to NVML ends", "[doctor][gpu-users]") {
     CHECK(answered);
     machine.set_nvml("hang\n");
     question.begin();
+  }
+}
+
+TEST_CASE("NVML that left a question open is asked again later, one that refused is not", "[doctor][gpu-users]") {
+  FakeMachine machine;
+  const EnvironmentVariable file("CULPRIT_FAKE_NVML", machine.nvml_file());
+  const EnvironmentVariable library("CULPRIT_NVML", CULPRIT_FAKE_NVML_LIBRARY);
+  const EnvironmentVariable proc("CULPRIT_PROC", machine.proc());
+  machine.add(cuda_process(761, "app"));
+  const std::string answer = kOneGpu + "process compute 761 300\n";
+  using std::chrono::seconds;
+  const auto begin = std::chrono::steady_clock::now();
+  DumpPlaces places({}, seconds(60));  // the machine may be busy
+  SECTION("left open") {
+    machine.set_nvml("crash\n");
+    CHECK(places.ask(begin).unanswered);
+    machine.set_nvml(answer);
+    CHECK(places.ask(begin + seconds(29)).devices.empty());
+    bool answered = false;  // the kernel may need a moment to end the copy
+    for (int i = 0; i < 100 && !answered; ++i) {
+      answered = charge_of(places.ask(begin + seconds(31)), "GPU-0", 761).bytes == std::uint64_t{300};
+      if (!answered) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    CHECK(answered);
+    // The pause is the first one again.
+    machine.set_nvml("crash\n");
+    CHECK(places.ask(begin + seconds(40)).unanswered);
+    CHECK_FALSE(places.ask(begin + seconds(69)).unanswered);
+    CHECK(places.ask(begin + seconds(1000)).unanswered);
+    CHECK_FALSE(places.ask(begin + seconds(1059)).unanswered);  // twice as long
+  }
+  SECTION("refused") {
+    machine.set_nvml("init 9\n");
+    CHECK_FALSE(places.ask(begin).problem.empty());
+    machine.set_nvml(answer);
+    CHECK(places.ask(begin + std::chrono::hours(24)).devices.empty());
   }
 }
