@@ -79,7 +79,8 @@ TEST_CASE("a device as CULPRIT_OUT stays a device, and gets no neighbour", "[sur
 TEST_CASE("a program with a small limit of file sizes goes on", "[surroundings]") {
   for (const rlim_t limit : {0, 4096, 1 << 20}) {
     INFO("RLIMIT_FSIZE " << limit);
-    Situation situation{"endless", {"stacks", "20000"}};
+    // Enough for a dump of more than a MiB. Five times as many took minutes on a GPU that other tests used, too.
+    Situation situation{"endless", {"stacks", "4000"}};
     situation.environment["GUEST_FIGURES"] = "";
     situation.before_exec = [limit] {
       const rlimit bound = {limit, limit};

@@ -32,10 +32,10 @@ Run watch_leak(const Words& options, const std::string& what) {
 
 nlohmann::json json_of(const std::string& text) { return nlohmann::json::parse(text.substr(text.find("{\n"))); }
 
-// The row whose stack passes through a function.
-nlohmann::json row_through(const nlohmann::json& result, const std::string& function) {
+// The row whose stack passes through a function; `kind`: of the kinds that have such a stack, "" for any.
+nlohmann::json row_through(const nlohmann::json& result, const std::string& function, const std::string& kind = "") {
   for (const nlohmann::json& row : result.at("rows")) {
-    if (has_frame(read_stack(row.at("stack")), function)) return row;
+    if ((kind.empty() || row.at("kind") == kind) && has_frame(read_stack(row.at("stack")), function)) return row;
   }
   return nullptr;
 }
@@ -127,10 +127,10 @@ TEST_CASE("culprit watch counts objects", "[watch]") {
   const Run run = watch_leak({"--format", "json"}, "streams");
   INFO(run.err);
   CHECK(run.exit_code == 1);
-  const nlohmann::json leak = row_through(json_of(run.err), "keep_stream");
+  // NVIDIA's driver grows by the same stack: a row of bytes is beside that of the objects.
+  const nlohmann::json leak = row_through(json_of(run.err), "keep_stream", "stream");
   REQUIRE(leak.is_object());
   CHECK(leak.at("verdict") == "leaking");
-  CHECK(leak.at("kind") == "stream");
   CHECK(leak.at("objects_per_minute") > 60);
   CHECK(leak.at("bytes_per_minute").is_null());
 }
