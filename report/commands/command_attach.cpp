@@ -96,7 +96,7 @@ InjectionOrder order_of(const AttachCommand& command, const TracedProcess& proce
   return order;
 }
 
-int fail(const std::string& message) {
+int attach_failed(const std::string& message) {
   log::error(message);
   return kExitUnreadable;
 }
@@ -158,7 +158,7 @@ int show_survivors(const AttachCommand& command, const TracedProcess& process, c
   try {
     reports.push_back(load_with_progress("/proc/self/fd/" + std::to_string(file.get()), output.load));
   } catch (const DumpError& error) {
-    return fail(error.what());
+    return attach_failed(error.what());
   }
   reports.front().dump_path = dump;
   const int written = output.format != "text" ? write_reports(reports, output, DefaultStream::kStdout, true)
@@ -187,14 +187,14 @@ int record_for(const AttachCommand& command, const TracedProcess& process, const
     try {
       InjectionFacts facts;
       const std::string problem = describe_result(process, inject(process, order, &facts));
-      if (!problem.empty()) failed = fail(problem);
+      if (!problem.empty()) failed = attach_failed(problem);
     } catch (const AttachError& error) {
-      if (process.is_alive()) failed = fail(std::string("not detached: ") + error.what());
+      if (process.is_alive()) failed = attach_failed(std::string("not detached: ") + error.what());
     }
   } else {
     log::line("note    the process has ended");
   }
-  if (file.get() < 0) return fail(dump + ": cannot be opened from here");
+  if (file.get() < 0) return attach_failed(dump + ": cannot be opened from here");
   const int shown = show_survivors(command, process, file, dump);
   return failed != kExitFine ? failed : shown;
 }
@@ -210,7 +210,7 @@ int run_attach(const AttachCommand& command) try {
   // An attach whose command was killed is begun anew.
   if (mapped && (header.attach_flags & format::kAttachUnfinished) == 0) {
     const bool preloaded = header.attached == format::Attached::kNo;
-    return fail(
+    return attach_failed(
         describe_result(process, preloaded ? format::AttachResult::kPreloaded : format::AttachResult::kAlready) +
         "\n         its dump: culprit report " + shell_path(present.dump));
   }
@@ -226,7 +226,7 @@ int run_attach(const AttachCommand& command) try {
     return die_like_child(facts.interrupted);
   }
   const std::string problem = describe_result(process, answer);
-  if (!problem.empty()) return fail(problem);
+  if (!problem.empty()) return attach_failed(problem);
   const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
   say_attached(process, answer, facts, dump, command.seconds > 0);
   if (command.seconds <= 0) return kExitFine;
@@ -240,10 +240,10 @@ int run_detach(const DetachCommand& command) try {
   const TracedProcess process(command.pid);
   process.check_attachable();
   const TargetProcess present = look_for_library(process);
-  if (!present.has_library) return fail(describe_result(process, format::AttachResult::kNotAttached));
+  if (!present.has_library) return attach_failed(describe_result(process, format::AttachResult::kNotAttached));
   format::Header header = {};
   if (!present.dump.empty() && read_header("/proc", present, &header) && header.attached == format::Attached::kNo)
-    return fail(describe_result(process, format::AttachResult::kPreloaded));
+    return attach_failed(describe_result(process, format::AttachResult::kPreloaded));
   InjectionOrder order;
   order.what = Injection::kDetach;
   order.limit = limit_of(command.time_out);
@@ -256,12 +256,12 @@ int run_detach(const DetachCommand& command) try {
     return die_like_child(facts.interrupted);
   }
   if (answer.result == format::AttachResult::kNoMemory) {
-    return fail(
+    return attach_failed(
         "recording in " + printable(process.name()) +
         " has ended, but it has no room to look at its own memory: its CUDA calls still go through the library, " +
         "which passes them on; try again later");
   }
-  if (!problem.empty()) return fail(problem);
+  if (!problem.empty()) return attach_failed(problem);
   const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
   log::line("detached from " + printable(process.name()) + "; " + stop_text(facts));
   say_cut_calls(facts);

@@ -25,7 +25,7 @@
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/shell_words.h"
-#include "report/base/temporary_folder.h"
+#include "report/base/command_folder.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -310,7 +310,7 @@ class RunPlace {
   }
 
  private:
-  TemporaryFolder folder_;
+  CommandFolder folder_;
   RunStartsFile run_starts_;
   RunRecord record_;
   std::string pattern_;

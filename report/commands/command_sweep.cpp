@@ -20,7 +20,7 @@
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/progress.h"
-#include "report/base/temporary_folder.h"
+#include "report/base/command_folder.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -121,7 +121,7 @@ class Dumps {
     return pattern_of_path((path_ / part).string()) + "/" + kDefaultPattern;
   }
 
-  TemporaryFolder temporary_;
+  CommandFolder temporary_;
   std::map<std::string, RunStartsFile> starts_;
   fs::path path_;
   bool kept_ = false;

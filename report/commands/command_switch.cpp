@@ -21,7 +21,7 @@ struct SwitchCommand {
   std::uint32_t pid = 0;
 };
 
-int fail(const std::string& message) {
+int not_switched(const std::string& message) {
   log::error(message);
   return kExitUnreadable;
 }
@@ -56,31 +56,31 @@ int run_switch(const SwitchCommand& command, bool on) {
   const TargetProcess target = find_target(kProc, command.pid);
   const std::string pid = std::to_string(target.pid);
   if (target.without_library)
-    return fail(target.problem +
-                (on ? ": culprit attach " + pid + " begins to record in it" : ": nothing is recorded"));
-  if (!target.problem.empty()) return fail(target.problem);
+    return not_switched(target.problem +
+                        (on ? ": culprit attach " + pid + " begins to record in it" : ": nothing is recorded"));
+  if (!target.problem.empty()) return not_switched(target.problem);
   const std::string name = "process " + pid;
-  if (!target.waits_for_signal) return fail(name + not_switchable(target, on));
+  if (!target.waits_for_signal) return not_switched(name + not_switchable(target, on));
   const std::string signal_text = "signal " + target.signal_name;
   const std::string other_signal = other_signal_advice();
-  if (target.ignores_signal) return fail(name + " ignores " + signal_text + ": " + other_signal);
+  if (target.ignores_signal) return not_switched(name + " ignores " + signal_text + ": " + other_signal);
   // Without libculprit.so's handler the signal would end the process, or reach a handler of the program.
   if (!target.has_cuda || (!target.catches_signal && target.dump.empty()))
-    return fail(name + " has not used CUDA yet, and waits for " + signal_text +
-                " only from its first CUDA call on: try again then");
+    return not_switched(name + " has not used CUDA yet, and waits for " + signal_text +
+                        " only from its first CUDA call on: try again then");
   if (!target.catches_signal)
-    return fail(name + " does not wait for " + signal_text + ": the program has reset it; " + other_signal);
+    return not_switched(name + " does not wait for " + signal_text + ": the program has reset it; " + other_signal);
   union sigval value = {};
   value.sival_int = on ? format::kSwitchOn : format::kSwitchOff;
   if (::sigqueue(static_cast<pid_t>(target.pid), target.signal_number, value) != 0)
-    return fail(name + " cannot be sent " + signal_text + ": " + std::strerror(errno));
+    return not_switched(name + " cannot be sent " + signal_text + ": " + std::strerror(errno));
   if (target.dump.empty()) {
     std::cout << name << (on ? " records from its next CUDA call on\n" : " has recorded nothing, and will not\n");
     return kExitFine;
   }
   if (!answers(target, on ? format::RecordingState::kOn : format::RecordingState::kOff))
-    return fail(name + " did not answer: it may be stopped, or handle " + signal_text + " itself: in that case " +
-                other_signal);
+    return not_switched(name + " did not answer: it may be stopped, or handle " + signal_text +
+                        " itself: in that case " + other_signal);
   std::cout << name << (on ? " records now: " : " records nothing new now: ") << target.dump << "\n";
   return kExitFine;
 }

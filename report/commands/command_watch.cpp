@@ -22,7 +22,7 @@
 #include "report/base/exit_codes.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
-#include "report/base/temporary_folder.h"
+#include "report/base/command_folder.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -188,7 +188,7 @@ std::vector<std::string> unseen_of(UntoldStarts* untold, RunStartsFile* starts, 
 
 int watch_program(const WatchCommand& command) {
   check_library();
-  const TemporaryFolder folder;
+  const CommandFolder folder;
   RunStartsFile starts(folder.path());
   const std::string pattern = pattern_of_path(folder.path()) + "/" + kDefaultPattern;
   const RunOfDumps run = {realtime_ns(), new_run_id()};

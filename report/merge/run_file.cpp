@@ -16,7 +16,7 @@
 namespace culprit::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using RunJson = nlohmann::ordered_json;
 using Input = nlohmann::json;
 
 constexpr char kSchema[] = "culprit.run/1";
@@ -34,26 +34,26 @@ void for_each_in(const Input& json, const char* name, const FileError& damaged, 
   }
 }
 
-Json json_of(const RunRecord& run) {
-  Json json = {{"schema", kSchema},          {"id", run.id},
-               {"ended", run.ended},         {"command", run.command},
-               {"host", run.host},           {"start_realtime_ns", run.start_realtime_ns},
-               {"whole_job", run.whole_job}, {"failure", run.failure.empty() ? Json() : Json(run.failure)}};
-  Json end;
+RunJson json_of(const RunRecord& run) {
+  RunJson json = {{"schema", kSchema},          {"id", run.id},
+                  {"ended", run.ended},         {"command", run.command},
+                  {"host", run.host},           {"start_realtime_ns", run.start_realtime_ns},
+                  {"whole_job", run.whole_job}, {"failure", run.failure.empty() ? RunJson() : RunJson(run.failure)}};
+  RunJson end;
   if (run.end) {
     const auto& [name_space, pid, ticks] = run.end->child.process;
     end = {{"pid", pid},
            {"pid_namespace", name_space},
            {"start_time_ticks", ticks},
            {"boot_id", run.end->boot_id},
-           {"exit_code", run.end->child.signalled ? Json() : Json(run.end->child.code)},
-           {"signal", run.end->child.signalled ? Json(run.end->child.code) : Json()}};
+           {"exit_code", run.end->child.signalled ? RunJson() : RunJson(run.end->child.code)},
+           {"signal", run.end->child.signalled ? RunJson(run.end->child.code) : RunJson()}};
   }
   json["end"] = end;
-  json["dumps"] = Json::array();
+  json["dumps"] = RunJson::array();
   for (const DumpOfRun& dump : run.dumps)
     json["dumps"].push_back({{"path", dump.path}, {"pid", dump.pid}, {"start_realtime_ns", dump.start_realtime_ns}});
-  json["without_dump"] = Json::array();
+  json["without_dump"] = RunJson::array();
   for (const ProcessWithoutDump& process : run.without_dump) {
     json["without_dump"].push_back({{"pid", process.pid},
                                     {"program", process.program},
@@ -61,7 +61,7 @@ Json json_of(const RunRecord& run) {
                                     {"tells_deed", process.tells_deed}});
   }
   json["notes"] = run.notes;
-  json["lives_on"] = run.lives_on.empty() ? Json() : Json(run.lives_on);
+  json["lives_on"] = run.lives_on.empty() ? RunJson() : RunJson(run.lives_on);
   return json;
 }
 
@@ -74,7 +74,7 @@ std::string new_run_id() {
 
 void write_run_file(const std::string& folder, const RunRecord& run) {
   OutputFile file((std::filesystem::path(folder) / run_file_name(run.id)).string());
-  file.stream() << with_escapes(json_of(run).dump(1, ' ', false, Json::error_handler_t::replace)) << "\n";
+  file.stream() << with_escapes(json_of(run).dump(1, ' ', false, RunJson::error_handler_t::replace)) << "\n";
   file.commit();
 }
 

@@ -45,7 +45,7 @@ std::string text_of(const Json& object, const char* key, const std::string& path
   return at->get<std::string>();
 }
 
-bool is_id(const std::string& text) {
+bool is_exact_id(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
@@ -142,7 +142,7 @@ Baseline read_baseline(const std::string& path) {
   for (const Json& one : *leaks) {
     if (!one.is_object()) refuse(path, "no baseline: one of its \"leaks\" is no object");
     const std::string id = text_of(one, "id", path);
-    if (!is_id(id)) refuse(path, "no baseline: the id " + quoted(id) + " is not 16 hex digits");
+    if (!is_exact_id(id)) refuse(path, "no baseline: the id " + quoted(id) + " is not 16 hex digits");
     BaselineLeak leak;
     leak.bytes = number_of(one, "bytes", path);
     leak.count = number_of(one, "count", path);
@@ -160,7 +160,7 @@ Baseline read_baseline(const std::string& path) {
   baseline.knows_keepers = keepers != json.end() && keepers->is_array();
   for (std::size_t i = 0; baseline.knows_keepers && i < keepers->size(); ++i) {
     baseline.keepers.push_back(keeper_of_json((*keepers)[i]));
-    if (!is_id(baseline.keepers.back().id)) refuse(path, "no baseline: the id of a keeper is not 16 hex digits");
+    if (!is_exact_id(baseline.keepers.back().id)) refuse(path, "no baseline: the id of a keeper is not 16 hex digits");
   }
   return baseline;
 }

@@ -36,7 +36,7 @@ bool is_cause(const std::string& name) {
   return std::any_of(std::begin(kCauses), std::end(kCauses), [&](Cause cause) { return name == cause_name(cause); });
 }
 
-bool is_id(const std::string& text) {
+bool is_id_or_sub_id(const std::string& text) {
   const auto is_hex = [](std::string_view digits) {
     return digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
   };
@@ -101,7 +101,8 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
   } else if (type == "keeper") {
     rule.what = Suppresses::kKeeper;
   } else if (type == "id") {
-    if (!is_id(rule.pattern)) return "an id has 16 hex digits, as in the report, and perhaps \"/\" and 8 more";
+    if (!is_id_or_sub_id(rule.pattern))
+      return "an id has 16 hex digits, as in the report, and perhaps \"/\" and 8 more";
     rule.what = Suppresses::kId;
   } else if (type == "max-bytes") {
     if (rules_.empty() || rules_.back().path != path) return "there is no line above that it could limit";

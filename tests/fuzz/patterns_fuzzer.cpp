@@ -2,7 +2,7 @@
 // folder of their own; of symbols, each word is demangled.
 #include <sstream>
 
-#include "report/base/temporary_folder.h"
+#include "report/base/command_folder.h"
 #include "report/dump/run_dumps.h"
 #include "report/select/suppressions.h"
 #include "report/symbols/demangle.h"
@@ -11,7 +11,7 @@
 using namespace culprit;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const report::TemporaryFolder folder;
+  static const report::CommandFolder folder;
   const std::string text(reinterpret_cast<const char*>(data), size);
   const std::string pattern = text.substr(0, text.find('\n'));
   report::matches_pattern(pattern, text.substr(std::min(pattern.size() + 1, text.size())));

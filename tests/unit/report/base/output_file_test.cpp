@@ -14,7 +14,7 @@
 
 #include "report/base/file_error.h"
 #include "report/base/inherited_signals.h"
-#include "report/base/temporary_folder.h"
+#include "report/base/command_folder.h"
 #include "tests/catch.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/temporary_folder.h"
@@ -24,8 +24,8 @@ using namespace culprit::report;
 using culprit::test::EnvironmentVariable;
 using culprit::test::file_text;
 using culprit::test::has;
+using culprit::test::TemporaryFolder;
 namespace fs = std::filesystem;
-using Folder = culprit::test::TemporaryFolder;
 
 namespace {
 
@@ -64,7 +64,7 @@ int signal_that_ends(Work work) {
 }  // namespace
 
 TEST_CASE("a file appears when it is complete, with the usual permissions", "[report][output]") {
-  Folder folder;
+  TemporaryFolder folder;
   const std::string path = folder.file("a.txt");
   const mode_t before = umask(027);
   {
@@ -86,7 +86,7 @@ TEST_CASE("a file appears when it is complete, with the usual permissions", "[re
 }
 
 TEST_CASE("a file that is given up leaves the old one", "[report][output]") {
-  Folder folder;
+  TemporaryFolder folder;
   const std::string path = folder.file("a.txt");
   write(path, "old");
   { OutputFile(path).stream() << "new"; }
@@ -95,7 +95,7 @@ TEST_CASE("a file that is given up leaves the old one", "[report][output]") {
 }
 
 TEST_CASE("a file that cannot be written completely leaves the old one, and says why", "[report][output]") {
-  Folder folder;
+  TemporaryFolder folder;
   const std::string path = folder.file("a.txt");
   write(path, "old");
   const pid_t child = fork();
@@ -118,7 +118,7 @@ TEST_CASE("a file that cannot be written completely leaves the old one, and says
 }
 
 TEST_CASE("a link stays, and the file behind it is replaced", "[report][output]") {
-  Folder folder;
+  TemporaryFolder folder;
   REQUIRE(fs::create_directory(folder.file("real")));
   REQUIRE(symlink("real/a.txt", folder.file("link").c_str()) == 0);
   write(folder.file("link"), "one");
@@ -129,7 +129,7 @@ TEST_CASE("a link stays, and the file behind it is replaced", "[report][output]"
 }
 
 TEST_CASE("a device and a pipe are written directly", "[report][output]") {
-  Folder folder;
+  TemporaryFolder folder;
   write("/dev/null", "gone");
   CHECK_THROWS_AS(write("/dev/full", "gone"), FileError);
   const std::string fifo = folder.file("fifo");
@@ -143,7 +143,7 @@ TEST_CASE("a device and a pipe are written directly", "[report][output]") {
 }
 
 TEST_CASE("an output is checked before the work: place, permission, inputs", "[report][output]") {
-  Folder folder;
+  TemporaryFolder folder;
   const std::string input = folder.file("in.dump"), link = folder.file("link");
   write(input, "dump");
   REQUIRE(symlink(input.c_str(), link.c_str()) == 0);
@@ -162,13 +162,13 @@ TEST_CASE("an output is checked before the work: place, permission, inputs", "[r
 TEST_CASE("a signal removes what is not to outlive the process", "[report][output]") {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT}) {
     INFO("signal " << number);
-    Folder folder;
+    TemporaryFolder folder;
     setenv("TMPDIR", folder.path().c_str(), 1);
     const int ended_by = signal_that_ends([&] {
       const rlimit no_core = {0, 0};
       setrlimit(RLIMIT_CORE, &no_core);
       for (int other : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT}) signal(other, SIG_DFL);
-      const TemporaryFolder temporary;
+      const CommandFolder temporary;
       fs::create_directories(temporary.path() + "/deep/deeper");
       std::ofstream(temporary.path() + "/deep/deeper/file") << "text";
       OutputFile file(folder.file("report.html"));
@@ -182,16 +182,16 @@ TEST_CASE("a signal removes what is not to outlive the process", "[report][outpu
 }
 
 TEST_CASE("folders of killed processes are removed by the next one, others stay", "[report][output]") {
-  Folder folder;
+  TemporaryFolder folder;
   setenv("TMPDIR", folder.path().c_str(), 1);
   CHECK(signal_that_ends([] {
-          const TemporaryFolder killed;
+          const CommandFolder killed;
           std::ofstream(killed.path() + "/a.dump") << "text";
           raise(SIGKILL);
         }) == SIGKILL);
   std::string kept;
   {
-    TemporaryFolder one;
+    CommandFolder one;
     one.keep();
     kept = one.path();
   }
@@ -199,8 +199,8 @@ TEST_CASE("folders of killed processes are removed by the next one, others stay"
   REQUIRE(fs::create_directory(folder.file("culprit.mine")));
   CHECK(entries_of(folder.path()) == 4 - 1);  // the killed one's went when the next folder was made
   {
-    const TemporaryFolder used;
-    const TemporaryFolder other;
+    const CommandFolder used;
+    const CommandFolder other;
     CHECK(fs::exists(used.path()));
     CHECK(entries_of(folder.path()) == 5);
   }
@@ -211,7 +211,7 @@ TEST_CASE("folders of killed processes are removed by the next one, others stay"
 
 // A run removed the folder of another one that had not locked it yet.
 TEST_CASE("runs that begin at the same time leave each other's folder alone", "[report][output]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const EnvironmentVariable place("TMPDIR", folder.path().string());
   std::vector<pid_t> children;
   for (int i = 0; i < 8; ++i) {
@@ -219,7 +219,7 @@ TEST_CASE("runs that begin at the same time leave each other's folder alone", "[
     if (children.back() != 0) continue;
     int lost = 0;
     for (int round = 0; round < 300; ++round) {
-      const TemporaryFolder own;
+      const CommandFolder own;
       ::usleep(50);
       if (!fs::exists(own.path())) ++lost;
     }
@@ -234,7 +234,7 @@ TEST_CASE("runs that begin at the same time leave each other's folder alone", "[
 }
 
 TEST_CASE("a folder whose process was killed before it had its lock is removed a minute later", "[report][output]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const EnvironmentVariable place("TMPDIR", folder.path().string());
   for (const char* name : {"culprit.newnew", "culprit.oldold", "culprit.filled"})
     fs::create_directory(folder.file(name));
@@ -242,7 +242,7 @@ TEST_CASE("a folder whose process was killed before it had its lock is removed a
   std::ofstream(folder.file("culprit.filled") + "/report.html") << "text";
   for (const char* name : {"culprit.oldold", "culprit.filled"})
     fs::last_write_time(folder.file(name), fs::file_time_type::clock::now() - std::chrono::minutes(2));
-  const TemporaryFolder next;
+  const CommandFolder next;
   CHECK(fs::exists(folder.file("culprit.newnew")));
   CHECK_FALSE(fs::exists(folder.file("culprit.oldold")));
   CHECK(fs::exists(folder.file("culprit.filled")));

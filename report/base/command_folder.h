@@ -12,12 +12,12 @@ namespace culprit::report {
 // A folder in $TMPDIR that only this user can read. The destructor removes it with all its contents, and so does a
 // signal that ends this process. Folders that a process killed with SIGKILL left behind are removed by the next
 // constructor. Throws std::runtime_error when it cannot be made.
-class TemporaryFolder {
+class CommandFolder {
  public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  CommandFolder();
+  ~CommandFolder();
+  CommandFolder(const CommandFolder&) = delete;
+  CommandFolder& operator=(const CommandFolder&) = delete;
 
   const std::string& path() const { return path_; }
   // From now on the folder stays.

@@ -1,4 +1,4 @@
-#include "report/base/temporary_folder.h"
+#include "report/base/command_folder.h"
 #include "report/base/environment.h"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ void remove_abandoned(const fs::path& base) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
+CommandFolder::CommandFolder() {
   const fs::path base = fs::absolute(value_or("TMPDIR", "/tmp"));
   remove_abandoned(base);
   path_ = (base / kNameStart).string() + std::string(kRandomLetters, 'X');
@@ -75,7 +75,7 @@ TemporaryFolder::TemporaryFolder() {
 // A process may make a file in the folder at any moment, as long as the folder has its name: what is made while the
 // content is removed would stay, with the folder and without the lock. The new name is one that the next run removes,
 // if this one is killed meanwhile.
-TemporaryFolder::~TemporaryFolder() {
+CommandFolder::~CommandFolder() {
   if (!at_end_) return;
   try {
     std::error_code ignored;
@@ -86,7 +86,7 @@ TemporaryFolder::~TemporaryFolder() {
   }
 }
 
-void TemporaryFolder::keep() {
+void CommandFolder::keep() {
   at_end_.reset();
   ::unlink((path_ + "/" + kLockName).c_str());
 }
