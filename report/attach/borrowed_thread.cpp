@@ -60,6 +60,11 @@ BorrowedThread::Stop BorrowedThread::stop(const TracedProcess& process, pid_t th
       case StopWaiter::Event::kTimeout:
         waiter->let_go_later(thread);
         return Stop::kBusy;
+  return stop_seized(process, thread, waiter, deadline);
+}
+
+BorrowedThread::Stop BorrowedThread::stop_seized(const TracedProcess& process, pid_t thread, StopWaiter* waiter,
+                                                 Deadline deadline) {
       case StopWaiter::Event::kStopped:
         break;
     }

@@ -27,6 +27,8 @@ class BorrowedThread {
   // then lets it go as soon as it stops. Throws AttachError when the system forbids it.
   static Stop stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter, Deadline deadline);
   // Lets a stopped and unchanged thread run on.
+  // The same for a thread that is traced already (PTRACE_SEIZE).
+  static Stop stop_seized(const TracedProcess& process, pid_t thread, StopWaiter* waiter, Deadline deadline);
   static void release(pid_t thread);
   // Whether the thread is in a restartable sequence (rseq), which the kernel restarts after an interruption. Do not use
   // such a thread.
@@ -41,6 +43,8 @@ class BorrowedThread {
   void map_memory(std::uint64_t size, Deadline deadline);
   // The memory for arguments.
   std::uint64_t memory() const { return memory_; }
+  pid_t thread() const { return thread_; }
+
   void write(std::uint64_t address, const void* data, std::size_t size);
   bool read(std::uint64_t address, void* data, std::size_t size) const;
   std::string read_text(std::uint64_t address) const;

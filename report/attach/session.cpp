@@ -14,6 +14,7 @@
 #include "report/attach/library_for_target.h"
 #include "report/attach/loaded_list.h"
 #include "report/attach/loader_locks.h"
+#include "report/attach/loader_turn.h"
 #include "report/attach/other_threads.h"
 #include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
@@ -34,6 +35,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestExec{200};
+constexpr milliseconds kPatienceForLoader{5};       // with a borrowed thread
+constexpr milliseconds kLongestWaitForLoader{100};  // without one
 constexpr int kMostFailures = 5;
 
 milliseconds left_until(Deadline deadline) {
@@ -330,7 +333,8 @@ class Session {
         if (!loaded && (begun_ || !attaches()))
           throw AttachError(describe_result(process_, AttachResult::kNotAttached));
         if (!loaded) check_limits(process_);
-        if (!loaded && is_loader_at_work(process_, process_.mappings())) {
+        // A child that was forked meanwhile has no thread at work.
+        if (!loaded && is_loader_at_work(process_, process_.mappings()) && libc_.loading.owner(process_) == 0) {
           throw StillStarting(
               process_.name() +
               " is loading libraries (does it still start?), or was forked by a program that did: nothing was changed; "
@@ -350,6 +354,7 @@ class Session {
             HijackedThread::release(chosen.thread);
             throw;
           }
+        await_loader();
           thread_is_stopped_ = begun_ = true;
           return chosen;
         }
@@ -382,6 +387,18 @@ class Session {
   }
 
   // Whether the library was loaded since the last look, as the loader tells it.
+  // A thread that loads a large library may have the loader's lock for seconds. Until something changes there, no
+  // thread is borrowed.
+  void await_loader() {
+    const std::optional<LoadingLock::State> first = libc_.loading.read(process_);
+    const Deadline end = after(std::min(kLongestWaitForLoader, left_until(deadline_) / 4));
+    for (auto now = first; now && now->word != 0 && now->owner == first->owner && now->added == first->added;) {
+      if (waiter_.interrupted() != 0 || std::chrono::steady_clock::now() > end) break;
+      waiter_.pause(milliseconds(1));
+      now = libc_.loading.read(process_);
+    }
+  }
+
   bool has_library() const {
     const std::optional<bool> added = libraries_->has_added("libculprit.so");
     return added ? *added : !mapped_library(process_.mappings()).empty();
@@ -432,8 +449,14 @@ class Session {
   bool load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
-    if (!hold_forks(hijacked, libc)) return false;
-    const CallEnd end = hijacked->call_without_stops(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait);
+    LoaderTurn turn(process_, libc.loading, &choice_, &waiter_);
+    if (!turn.wait(after(kPatienceForLoader)) || !hold_forks(hijacked, libc)) {
+      hijacked->put_back();
+      note_stop(turn.longest_stop());
+      return false;
+    }
+    const CallEnd end = hijacked->call_without_stops(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait,
+                                                     [&] { pass(&turn, *hijacked); });
     if (end == CallEnd::kBlocked) return false;
     check(*hijacked, end);
     if (has_library()) return true;
@@ -462,7 +485,13 @@ class Session {
     request.place_count = places.size();
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     if (!places.empty()) hijacked->write(request.places, places.data(), places.size() * sizeof(places[0]));
-    check(*hijacked, hijacked->call_without_stops(function_at_, {hijacked->memory()}, deadline_, libc_.wait));
+    LoaderTurn turn(process_, libc_.loading, &choice_, &waiter_);
+    if (!turn.wait(after(kPatienceForLoader))) {
+      request.result = AttachResult::kLoading;
+      return request;
+    }
+    check(*hijacked, hijacked->call_without_stops(function_at_, {hijacked->memory()}, deadline_, libc_.wait,
+                                                  [&] { pass(&turn, *hijacked); }));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
@@ -479,6 +508,13 @@ class Session {
       case CallEnd::kBlocked:
         throw AttachError("another thread of " + process_.name() +
                           " is loading a library and does not finish: nothing was changed; try again later");
+  void pass(LoaderTurn* turn, const HijackedThread& hijacked) {
+    turn->pass_to(hijacked.thread(), [&] { return hijacked.has_finished(); });
+    note_stop(turn->longest_stop());
+  }
+
+  void note_stop(std::chrono::nanoseconds time) { longest_stop_ = std::max(longest_stop_, time); }
+
       case CallEnd::kLeftRunning:
         throw AttachError("the time-out was reached while the library was being loaded into " + process_.name() +
                           ": the thread finishes loading and then continues its own work; try again later");

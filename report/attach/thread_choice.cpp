@@ -94,6 +94,11 @@ ThreadChoice::Rank ThreadChoice::rank(pid_t thread, const ThreadCall& call) {
   return steady_clock::now() - seen.running_since > kLongRunning ? Rank::kSecond : Rank::kNever;
 }
 
+bool ThreadChoice::may_be_stopped(pid_t thread) {
+  const ThreadCall call = named(thread, process_.thread(thread).current_call());
+  return call.running || (call.number >= 0 && calls_.effect(call) == StopEffect::kNone);
+}
+
 // For a stopped thread: whether it is in no call, in one that has ended, or in one that the kernel continues. Counts
 // calls that it entered just before the stop.
 bool ThreadChoice::is_as_expected(pid_t thread) {
