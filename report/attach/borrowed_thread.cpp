@@ -204,11 +204,23 @@ bool BorrowedThread::is_in_own_work() const {
 }
 
 // At a stop for a signal that is no fault, the signal to resume with. SIGSTOP must reach the process. A signal that
+  if (goes_on_behind(info, &registers)) return SignalOrigin::kPassed;
 // was sent waits until the call has ended: once it is blocked, the kernel queues it again as it was. So it is delivered
 // even if this process is killed meanwhile. The handler of a trapped system call must run, because it makes the call.
 std::uint64_t BorrowedThread::signal_to_resume_with(int status, SignalOrigin origin) {
-  if (!is_signal(status)) return 0;
+  if (!is_signal(status) || origin == SignalOrigin::kPassed) return 0;
   const int number = WSTOPSIG(status);
+// Whether the call has stored into memory that is not there any more, and knows how to go on.
+bool BorrowedThread::goes_on_behind(const siginfo_t& info, ThreadRegisters* registers) const {
+  if (info.si_code <= 0 || (info.si_signo != SIGSEGV && info.si_signo != SIGBUS)) return false;
+  const std::uint64_t instruction = instruction_pointer(*registers);
+  const auto found = std::find_if(fault_table_.begin(), fault_table_.end(),
+                                  [&](const format::FaultEntry& entry) { return entry.instruction == instruction; });
+  if (found == fault_table_.end()) return false;
+  set_instruction_pointer(registers, found->next);
+  return write_registers(thread_, *registers);
+}
+
   if (number == SIGSTOP || number == kOfUsers || is_in_own_work()) return static_cast<std::uint64_t>(number);
   if (!is_of_instruction(number)) return 0;
   if (origin != SignalOrigin::kTrapped) set_mask(mask() | bit_of(number));

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "interpose/format/attach_request.h"
 #include "report/attach/call_signals.h"
 #include "report/attach/registers.h"
 #include "report/attach/stop_waiter.h"
@@ -64,6 +65,9 @@ class BorrowedThread {
   // The lowest address of the thread's own stack (thread_stack.h). Without it there is no second frame.
   void set_stack_floor(std::uint64_t address) { stack_floor_ = address; }
 
+  // Instructions of the library that may raise a signal.
+  void set_fault_table(std::vector<format::FaultEntry> table) { fault_table_ = std::move(table); }
+
  protected:
   static constexpr std::chrono::milliseconds kShort{500};
   static constexpr std::chrono::milliseconds kLong{5000};  // to restore it: it waits for a processor at most
@@ -73,6 +77,7 @@ class BorrowedThread {
   std::uint64_t signal_to_resume_with(int status, SignalOrigin origin);
   void find_own_stack();
   std::uint64_t mask_in_call() const;
+  bool goes_on_behind(const siginfo_t& info, ThreadRegisters* registers) const;
   std::uint64_t mask() const;
   void set_mask(std::uint64_t mask);
   bool next_stop(Deadline deadline, int* status);
@@ -109,3 +114,4 @@ class BorrowedThread {
 };
 
 }  // namespace culprit::report
+  std::vector<format::FaultEntry> fault_table_;

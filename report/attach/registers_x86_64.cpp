@@ -176,6 +176,11 @@ void repeat_interrupted_call(ThreadRegisters* registers) {
 }
 
 bool is_continued_by_restart(const ThreadRegisters& registers) {
+void set_instruction_pointer(ThreadRegisters* registers, std::uint64_t address) {
+  user_regs_struct all = general(*registers);
+  all.rip = address;
+  *registers = with_general(*registers, all);
+}
   const user_regs_struct all = general(registers);
   return static_cast<long long>(all.orig_rax) >= 0 && static_cast<long long>(all.rax) == -kRestartBlock;
 }

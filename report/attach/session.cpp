@@ -202,12 +202,22 @@ class Session {
     const RemoteSymbols symbols(process_, library->begin);
     function_at_ = symbols.function(function_);
     if (function_at_ == 0 && !symbols.is_empty()) return;
+    fault_table_ = read_fault_table(symbols.variable("culprit_faults"));
     const std::uint64_t place = symbols.variable("culprit_prepared");
     std::uint64_t prepared = 0;
     if (process_.read_memory(place, &prepared, sizeof(prepared)) && prepared == format::kPrepared) return;
     throw StillStarting("libculprit.so is loaded in " + process_.name() +
                         " in part: another attach is at work, or the process was forked by one into which culprit was "
                         "loading it. Nothing was changed; try again later, or restart the program under culprit run");
+  }
+
+  std::vector<format::FaultEntry> read_fault_table(std::uint64_t place) const {
+    std::uint64_t bounds[2] = {};
+    if (place == 0 || !process_.read_memory(place, bounds, sizeof(bounds)) || bounds[1] < bounds[0]) return {};
+    const std::uint64_t bytes = std::min<std::uint64_t>(bounds[1] - bounds[0], kMostOfFaultTable);
+    std::vector<format::FaultEntry> table(bytes / sizeof(format::FaultEntry));
+    if (!process_.read_memory(bounds[0], table.data(), table.size() * sizeof(table[0]))) return {};
+    return table;
   }
 
   // Tries again while another thread loads a library, or is in a CUDA call of an earlier attach.
@@ -269,6 +279,7 @@ class Session {
     hijacked.set_stopped(chosen.stopped);
     hijacked.set_stack_floor(chosen.stack_floor);
     hijacked.set_loader_data(libc_.loader_data);
+    hijacked.set_fault_table(fault_table_);
     hijacked.unmap_too(left_memory_);
     const std::size_t words = stops_all(step) ? OtherThreads::most_words(process_) : places.size();
     hijacked.map_memory(sizeof(format::AttachRequest) + 8192 + words * sizeof(std::uint64_t), deadline_);
@@ -343,6 +354,7 @@ class Session {
         if (!loaded && !library_) library_.emplace(process_, order_.library);
         if (!loaded) libraries_.emplace(process_, process_.mappings());
         find_functions();
+        await_loader();
         begin_stage("choosing a thread");
         ChosenThread chosen = choice_.stop_one(left_until(deadline_) / 2);
         if (chosen.thread == 0) return {};
@@ -354,7 +366,6 @@ class Session {
             HijackedThread::release(chosen.thread);
             throw;
           }
-        await_loader();
           thread_is_stopped_ = begun_ = true;
           return chosen;
         }
@@ -376,17 +387,6 @@ class Session {
     }
   }
 
-  AttachError replaced_error() const {
-    return AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
-  }
-
-  void check_same_program() const {
-    if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
-    const std::string now = program_mark(process_);
-    if (!program_.empty() && !now.empty() && now != program_) throw replaced_error();
-  }
-
-  // Whether the library was loaded since the last look, as the loader tells it.
   // A thread that loads a large library may have the loader's lock for seconds. Until something changes there, no
   // thread is borrowed.
   void await_loader() {
@@ -399,6 +399,17 @@ class Session {
     }
   }
 
+  AttachError replaced_error() const {
+    return AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+  }
+
+  void check_same_program() const {
+    if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+    const std::string now = program_mark(process_);
+    if (!program_.empty() && !now.empty() && now != program_) throw replaced_error();
+  }
+
+  // Whether the library was loaded since the last look, as the loader tells it.
   bool has_library() const {
     const std::optional<bool> added = libraries_->has_added("libculprit.so");
     return added ? *added : !mapped_library(process_.mappings()).empty();
@@ -497,6 +508,13 @@ class Session {
     return request;
   }
 
+  void pass(LoaderTurn* turn, const HijackedThread& hijacked) {
+    turn->pass_to(hijacked.thread(), [&] { return hijacked.has_finished(); });
+    note_stop(turn->longest_stop());
+  }
+
+  void note_stop(std::chrono::nanoseconds time) { longest_stop_ = std::max(longest_stop_, time); }
+
   void check(const HijackedThread& hijacked, CallEnd end) const {
     switch (end) {
       case CallEnd::kReturned:
@@ -508,13 +526,6 @@ class Session {
       case CallEnd::kBlocked:
         throw AttachError("another thread of " + process_.name() +
                           " is loading a library and does not finish: nothing was changed; try again later");
-  void pass(LoaderTurn* turn, const HijackedThread& hijacked) {
-    turn->pass_to(hijacked.thread(), [&] { return hijacked.has_finished(); });
-    note_stop(turn->longest_stop());
-  }
-
-  void note_stop(std::chrono::nanoseconds time) { longest_stop_ = std::max(longest_stop_, time); }
-
       case CallEnd::kLeftRunning:
         throw AttachError("the time-out was reached while the library was being loaded into " + process_.name() +
                           ": the thread finishes loading and then continues its own work; try again later");
@@ -530,6 +541,7 @@ class Session {
            (left.empty() ? "" : ": " + left) + ". Restart the program under culprit run";
   }
 
+  static constexpr std::uint64_t kMostOfFaultTable = 4096;
   static constexpr int kMostTries = 20;  // for a lock that another thread may keep
   static constexpr int kMostPasses = 6;
   static constexpr std::size_t kMostPlaces = 8192;  // at once ...
@@ -546,6 +558,7 @@ class Session {
   bool is_loaded_ = false;                   // libculprit.so
   std::string function_;
   std::uint64_t function_at_ = 0;  // 0: it has no such function
+  std::vector<format::FaultEntry> fault_table_;
   bool undoing_ = false;
   int tries_to_hold_forks_ = 0;
   std::chrono::nanoseconds longest_stop_{0};
