@@ -134,6 +134,7 @@ TEST_CASE("a program without the room for a library is left alone", "[attach]") 
     }));
   };
   with_limit(RLIMIT_AS, 1 << 20, "of addresses (ulimit -v)");
+  with_limit(RLIMIT_DATA, 64 << 20, "of private memory (ulimit -d)");
   with_limit(RLIMIT_NOFILE, 3, "has all of its 3 descriptors open (ulimit -n)");
   with_limit(RLIMIT_FSIZE, 4096, "may write files of at most 4.00 KiB (ulimit -f)");
 }
