@@ -2,7 +2,8 @@
 //
 // `culprit attach` traces the thread that stores: when a store raises SIGSEGV or SIGBUS, it lets the thread go on where
 // the table culprit_faults says, like the kernel's tables of exceptions. Rejected: a system call that stores (none
-// compares), and a handler for these signals (the program's other threads would run it too).
+// compares), and a handler for these signals (the program's other threads would run it too). Known: such a store in the
+// milliseconds after culprit was killed in the middle of a step ends the program.
 #pragma once
 
 #include <cstdint>

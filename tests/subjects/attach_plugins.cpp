@@ -1,7 +1,8 @@
 // Threads load, use and close libraries of the driver for as long as standard input is open; another one computes.
 // culprit attaches meanwhile. Prints "ready" and "fine"; exit code 3 when a library does not load.
 //   attach_plugins             two threads, with pauses
-//   attach_plugins restless N  N threads, without any, which load a library that takes 2 ms and close it at once: one of
+//   attach_plugins restless N  N threads, without any, which load a library that takes 2 ms and close it at once: one
+//   of
 //                              them has the loader's lock nearly always
 #include <cuda.h>
 #include <dlfcn.h>
