@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/attach/swap_word.h"
 #include "interpose/base/machine.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/unseen_users.h"
@@ -81,11 +82,6 @@ std::uint64_t first_definition(const char* symbol) {
     return address != 0;
   });
   return address;
-}
-
-bool swap_word(std::uint64_t place, std::uint64_t before, std::uint64_t after) {
-  return __atomic_compare_exchange_n(reinterpret_cast<std::uint64_t*>(place), &before, after, false, __ATOMIC_RELAXED,
-                                     __ATOMIC_RELAXED);
 }
 
 // Like swap_word(), for memory that may be read-only (RELRO slots). A page stays writable while slots of the same page

@@ -6,8 +6,8 @@
 //     void culprit_tensors_v6(culprit::AttachRequest*);   // kBegin and kEnd only; the answer is in culprit_frozen
 //     void culprit_scan_v6(culprit::AttachRequest*);      // likewise; the answer is in culprit_scan (scan_state.h)
 //
-// and, for looking at it from outside, the variable culprit_prepared, which is kPrepared once the library is loaded. A
-// child that was forked while its parent loaded the library has a part of it.
+// and, for looking at it from outside, the variable culprit_prepared, which is kPrepared once the library is loaded (a
+// child that was forked while its parent loaded the library has a part of it), and the variable culprit_faults.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,16 @@ namespace culprit::format {
 
 constexpr std::uint32_t kAttachVersion = 6;
 constexpr std::uint64_t kPrepared = 0x6465726170657270;
+
+// An instruction that stores into the program's memory, and where the thread goes on if it raises SIGSEGV or SIGBUS.
+struct FaultEntry {
+  std::uint64_t instruction;
+  std::uint64_t next;
+};
+struct FaultTable {
+  const FaultEntry* begin;
+  const FaultEntry* end;
+};
 
 enum class AttachBackend : std::uint32_t { kRedirect = 1, kCupti = 2 };
 

@@ -27,6 +27,15 @@ struct RseqConfiguration {
   std::uint32_t size, signature, flags, padding;
 };
 
+// PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG (Linux 6.4).
+constexpr int kGetDispatchConfiguration = 0x4211;
+struct DispatchConfiguration {
+  std::uint64_t mode;      // 0: there is no dispatch
+  std::uint64_t selector;  // the address of a byte; 0: none
+  std::uint64_t begin, size;
+};
+constexpr unsigned char kSelectorAllows = 0;
+
 std::string why_no_memory(std::int64_t error) {
   if (error <= 0) return " did not make the call for memory that was put into it";
   const std::string text =
@@ -51,6 +60,11 @@ BorrowedThread::Stop BorrowedThread::stop(const TracedProcess& process, pid_t th
     if (tries == 50) process.explain_refusal(error);
     waiter->pause(std::chrono::milliseconds(2));
   }
+  return stop_seized(process, thread, waiter, deadline);
+}
+
+BorrowedThread::Stop BorrowedThread::stop_seized(const TracedProcess& process, pid_t thread, StopWaiter* waiter,
+                                                 Deadline deadline) {
   trace(PTRACE_INTERRUPT, thread, 0, 0);
   while (true) {
     int status = 0;
@@ -81,6 +95,16 @@ bool BorrowedThread::in_restartable_sequence(const TracedProcess& process, pid_t
     return false;
   std::uint64_t sequence = 0;  // field rseq_cs of struct rseq
   return process.read_memory(found.place + 8, &sequence, sizeof(sequence)) && sequence != 0;
+}
+
+bool BorrowedThread::dispatches_calls(const TracedProcess& process, pid_t thread) {
+  DispatchConfiguration found = {};
+  if (trace(kGetDispatchConfiguration, thread, sizeof(found), reinterpret_cast<std::uint64_t>(&found)) != 0 ||
+      found.mode == 0)
+    return false;
+  unsigned char selector = kSelectorAllows;
+  return found.selector == 0 || !process.read_memory(found.selector, &selector, sizeof(selector)) ||
+         selector != kSelectorAllows;
 }
 
 BorrowedThread::BorrowedThread(const TracedProcess& process, pid_t thread, const ReturnCode& code, StopWaiter* waiter)
@@ -180,9 +204,21 @@ SignalOrigin BorrowedThread::origin_of_signal(int status, std::string* fault) co
   if (trace(PTRACE_GETSIGINFO, thread_, 0, reinterpret_cast<std::uint64_t>(&info)) != 0 ||
       !read_general_registers(thread_, &registers))
     return SignalOrigin::kSent;
+  if (goes_on_behind(info, &registers)) return SignalOrigin::kPassed;
   const SignalOrigin origin = origin_of(process_, info, registers);
   if (origin == SignalOrigin::kFault) *fault = describe_fault(process_, info, registers);
   return origin;
+}
+
+// Whether the call has stored into memory that is not there any more, and knows how to go on.
+bool BorrowedThread::goes_on_behind(const siginfo_t& info, ThreadRegisters* registers) const {
+  if (info.si_code <= 0 || (info.si_signo != SIGSEGV && info.si_signo != SIGBUS)) return false;
+  const std::uint64_t instruction = instruction_pointer(*registers);
+  const auto found = std::find_if(fault_table_.begin(), fault_table_.end(),
+                                  [&](const format::FaultEntry& entry) { return entry.instruction == instruction; });
+  if (found == fault_table_.end()) return false;
+  set_instruction_pointer(registers, found->next);
+  return write_registers(thread_, *registers);
 }
 
 // Whether a thread that runs without stops has ended its call.
@@ -202,7 +238,7 @@ bool BorrowedThread::is_in_own_work() const {
 // was sent waits until the call has ended: once it is blocked, the kernel queues it again as it was. So it is delivered
 // even if this process is killed meanwhile. The handler of a trapped system call must run, because it makes the call.
 std::uint64_t BorrowedThread::signal_to_resume_with(int status, SignalOrigin origin) {
-  if (!is_signal(status)) return 0;
+  if (!is_signal(status) || origin == SignalOrigin::kPassed) return 0;
   const int number = WSTOPSIG(status);
   if (number == SIGSTOP || number == kOfUsers || is_in_own_work()) return static_cast<std::uint64_t>(number);
   if (!is_of_instruction(number)) return 0;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "interpose/format/attach_request.h"
 #include "report/attach/call_signals.h"
 #include "report/attach/registers.h"
 #include "report/attach/stop_waiter.h"
@@ -26,16 +27,23 @@ class BorrowedThread {
   // Stops the thread; the others run on. kBusy: it did not stop within the time limit (it is in the kernel). `waiter`
   // then lets it go as soon as it stops. Throws AttachError when the system forbids it.
   static Stop stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter, Deadline deadline);
+  // The same for a thread that is traced already (PTRACE_SEIZE).
+  static Stop stop_seized(const TracedProcess& process, pid_t thread, StopWaiter* waiter, Deadline deadline);
   // Lets a stopped and unchanged thread run on.
   static void release(pid_t thread);
   // Whether the thread is in a restartable sequence (rseq), which the kernel restarts after an interruption. Do not use
   // such a thread.
   static bool in_restartable_sequence(const TracedProcess& process, pid_t thread);
 
+  // Whether a handler of the program gets the thread's system calls now (syscall user dispatch), as Wine's does.
+  static bool dispatches_calls(const TracedProcess& process, pid_t thread);
+
   // For a thread that stop() has stopped.
   BorrowedThread(const TracedProcess& process, pid_t thread, const ReturnCode& code, StopWaiter* waiter);
   BorrowedThread(const BorrowedThread&) = delete;
   BorrowedThread& operator=(const BorrowedThread&) = delete;
+
+  pid_t thread() const { return thread_; }
 
   // Maps `size` bytes for arguments, and the stack. Throws AttachError, with the thread restored.
   void map_memory(std::uint64_t size, Deadline deadline);
@@ -57,6 +65,9 @@ class BorrowedThread {
   // The address of the thread's errno, which is restored too.
   void keep_errno(std::uint64_t address);
 
+  // Instructions of the library that may raise a signal.
+  void set_fault_table(std::vector<format::FaultEntry> table) { fault_table_ = std::move(table); }
+
   // The lowest address of the thread's own stack (thread_stack.h). Without it there is no second frame.
   void set_stack_floor(std::uint64_t address) { stack_floor_ = address; }
 
@@ -66,6 +77,7 @@ class BorrowedThread {
   enum class At { kStart, kEntry, kExit, kNowhere };
   bool resume(std::uint64_t signal_number = 0);
   SignalOrigin origin_of_signal(int status, std::string* description) const;
+  bool goes_on_behind(const siginfo_t& info, ThreadRegisters* registers) const;
   std::uint64_t signal_to_resume_with(int status, SignalOrigin origin);
   void find_own_stack();
   std::uint64_t mask_in_call() const;
@@ -102,6 +114,7 @@ class BorrowedThread {
   std::uint64_t errno_at_ = 0;
   int errno_before_ = 0;
   std::string crash_;
+  std::vector<format::FaultEntry> fault_table_;
 };
 
 }  // namespace culprit::report

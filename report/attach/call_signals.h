@@ -28,6 +28,7 @@ inline std::uint64_t bit_of(int signal_number) { return std::uint64_t{1} << (sig
 enum class SignalOrigin {
   kSent,     // by a process, a timer or the kernel, whatever the thread does
   kFault,    // by the instruction that the thread made
+  kPassed,   // likewise, but the call goes on behind it, and does so now
   kTrapped,  // a system call of the thread that a seccomp filter or the program's own dispatch gives to its handler
 };
 

@@ -197,9 +197,12 @@ std::vector<std::uint64_t> HijackedThread::write_wait(const WaitFunctions& wait,
 }
 
 CallEnd HijackedThread::call_without_stops(std::uint64_t function, const std::vector<std::uint64_t>& arguments,
-                                           Deadline deadline, const WaitFunctions& wait) {
-  if (wait.set_context == 0 || wait.system_call == 0 || code_.pop_argument == 0)
+                                           Deadline deadline, const WaitFunctions& wait,
+                                           const std::function<void()>& meanwhile) {
+  if (wait.set_context == 0 || wait.system_call == 0 || code_.pop_argument == 0) {
+    meanwhile();
     return call(function, arguments, deadline, nullptr);
+  }
   std::uint64_t end = 0;
   const std::vector<std::uint64_t> to_wait = write_wait(wait, &end);
   std::vector<std::uint64_t> returns;
@@ -208,6 +211,7 @@ CallEnd HijackedThread::call_without_stops(std::uint64_t function, const std::ve
   follows_calls_ = false;
   set_mask(mask_in_call());
   if (!begin_call_at(end, std::move(returns), function, arguments)) return gone_ = true, CallEnd::kGone;
+  meanwhile();
   const CallEnd result = await_finished(deadline);
   if (result == CallEnd::kReturned) unlock_ = 0;
   return result;

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,9 +67,11 @@ class HijackedThread : public BorrowedThread {
                std::uint64_t* result);
 
   // Calls a function whose system calls do not stop the thread. Calls that follow it tell its end, and wait for some
-  // time. Without what that needs, as call().
+  // time. Without what that needs, as call(). `meanwhile` is called once, when the thread runs.
   CallEnd call_without_stops(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
-                             const WaitFunctions& wait);
+                             const WaitFunctions& wait, const std::function<void()>& meanwhile);
+  // For `meanwhile`: whether the call has ended.
+  using BorrowedThread::has_finished;
   // Whether the thread was not taken out of such a wait in time, and was borrowed again in the middle of its own work,
   // or has ended since. Then the only thing to do is put_back().
   bool has_resumed() const { return has_resumed_; }

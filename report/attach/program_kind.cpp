@@ -33,7 +33,11 @@ bool is_for_this_processor(const TracedProcess& process, const MappedRange& libc
 
 void check_libc(const TracedProcess& process, const std::vector<MappedRange>& mappings) {
   const MappedRange* libc = find_loaded(mappings, {"libc.so.6", "libc-2."});
-  const bool musl = find_loaded(mappings, {"ld-musl", "libc.musl"}) != nullptr;
+  const std::string head = process.folder().living().program_head(kHeadBytes);
+  const std::string interpreter = head.empty() ? "" : read_program(head).loader;
+  // Its loader is a link to its libc, whose name may be libc.so.
+  const bool musl = find_loaded(mappings, {"ld-musl", "libc.musl"}) != nullptr ||
+                    (libc == nullptr && interpreter.find("/ld-musl") != std::string::npos);
   const bool loader = find_loaded(mappings, {"ld-linux", "ld-2."}) != nullptr;
   for (const MappedRange& range : mappings) {
     for (const Translator& translator : kTranslators) {
@@ -42,8 +46,7 @@ void check_libc(const TracedProcess& process, const std::vector<MappedRange>& ma
                         ", which does not run code that is put into it from outside: start the program without it");
     }
   }
-  const std::string head = process.folder().living().program_head(kHeadBytes);
-  const bool has_loader = head.empty() || !read_program(head).loader.empty();
+  const bool has_loader = head.empty() || !interpreter.empty();
   if (libc == nullptr) {
     if (musl) throw AttachError(process.name() + " runs on musl, libculprit.so needs glibc");
     if (loader || has_loader) {

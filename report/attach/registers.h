@@ -28,6 +28,7 @@ bool read_general_registers(pid_t thread, ThreadRegisters* registers);
 bool write_registers(pid_t thread, const ThreadRegisters& registers);
 
 std::uint64_t instruction_pointer(const ThreadRegisters& registers);
+void set_instruction_pointer(ThreadRegisters* registers, std::uint64_t address);
 std::uint64_t stack_pointer(const ThreadRegisters& registers);
 // The address of the thread's control block, which libc puts at the top of the stack that it allocates for the thread.
 std::uint64_t thread_pointer(const ThreadRegisters& registers);

@@ -8,6 +8,7 @@ bool read_registers(pid_t, ThreadRegisters*) { return false; }
 bool read_general_registers(pid_t, ThreadRegisters*) { return false; }
 bool write_registers(pid_t, const ThreadRegisters&) { return false; }
 std::uint64_t instruction_pointer(const ThreadRegisters&) { return 0; }
+void set_instruction_pointer(ThreadRegisters*, std::uint64_t) {}
 std::uint64_t stack_pointer(const ThreadRegisters&) { return 0; }
 std::uint64_t thread_pointer(const ThreadRegisters&) { return 0; }
 void repeat_interrupted_call(ThreadRegisters*) {}

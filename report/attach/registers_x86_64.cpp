@@ -128,6 +128,18 @@ std::vector<unsigned char> framed_state(const std::vector<unsigned char>& state)
   return result;
 }
 
+// As at the begin of a signal handler: no exceptions of floating-point instructions, rounding to nearest, and an empty
+// stack of x87 registers. At a function call the last two hold, but the thread may be anywhere in a calculation.
+void set_default_modes(std::vector<unsigned char>* state) {
+  if (state->size() < kHeaderEnd) return;
+  const std::uint16_t control = 0x37f;
+  const std::uint32_t vector_control = 0x1f80;
+  std::memcpy(&(*state)[0], &control, sizeof(control));
+  (*state)[2] = (*state)[3] = 0;  // exceptions that were raised
+  (*state)[4] = 0;                // registers in use
+  std::memcpy(&(*state)[24], &vector_control, sizeof(vector_control));
+}
+
 template <std::size_t kCount>
 std::uint64_t find_bytes(const std::vector<unsigned char>& code, const std::array<unsigned char, kCount>& wanted) {
   const auto at = std::search(code.begin(), code.end(), wanted.begin(), wanted.end());
@@ -164,6 +176,11 @@ bool write_registers(pid_t thread, const ThreadRegisters& registers) {
 }
 
 std::uint64_t instruction_pointer(const ThreadRegisters& registers) { return general(registers).rip; }
+void set_instruction_pointer(ThreadRegisters* registers, std::uint64_t address) {
+  user_regs_struct all = general(*registers);
+  all.rip = address;
+  *registers = with_general(*registers, all);
+}
 std::uint64_t stack_pointer(const ThreadRegisters& registers) { return general(registers).rsp; }
 std::uint64_t thread_pointer(const ThreadRegisters& registers) { return general(registers).fs_base; }
 
@@ -245,7 +262,7 @@ bool is_signal_return(const ThreadRegisters& registers, const ReturnCode& code) 
 
 ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t function,
                                const std::vector<std::uint64_t>& arguments, std::uint64_t stack_begin, bool entering) {
-  constexpr unsigned long long kDirection = 0x400, kTrap = 0x100;
+  constexpr unsigned long long kDirection = 0x400, kTrap = 0x100, kAlignmentCheck = 0x40000;
   user_regs_struct all = general(before);
   unsigned long long* places[] = {&all.rdi, &all.rsi, &all.rdx, &all.rcx, &all.r8, &all.r9};
   for (std::size_t i = 0; i < arguments.size(); ++i) *places[i] = arguments[i];
@@ -254,8 +271,10 @@ ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t func
   all.rbp = 0;
   all.rax = 0;
   all.orig_rax = entering ? static_cast<unsigned long long>(idle_number()) : ~0ULL;
-  all.eflags &= ~(kDirection | kTrap);
-  return with_general(before, all);
+  all.eflags &= ~(kDirection | kTrap | kAlignmentCheck);
+  ThreadRegisters result = with_general(before, all);
+  set_default_modes(&result.vector);
+  return result;
 }
 
 std::vector<unsigned char> call_context(std::uint64_t place, std::uint64_t function,

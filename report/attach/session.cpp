@@ -14,6 +14,7 @@
 #include "report/attach/library_for_target.h"
 #include "report/attach/loaded_list.h"
 #include "report/attach/loader_locks.h"
+#include "report/attach/loader_turn.h"
 #include "report/attach/other_threads.h"
 #include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
@@ -34,6 +35,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestExec{200};
+constexpr milliseconds kPatienceForLoader{5};       // with a borrowed thread
+constexpr milliseconds kLongestWaitForLoader{100};  // without one
 constexpr int kMostFailures = 5;
 
 milliseconds left_until(Deadline deadline) {
@@ -199,12 +202,22 @@ class Session {
     const RemoteSymbols symbols(process_, library->begin);
     function_at_ = symbols.function(function_);
     if (function_at_ == 0 && !symbols.is_empty()) return;
+    fault_table_ = read_fault_table(symbols.variable("culprit_faults"));
     const std::uint64_t place = symbols.variable("culprit_prepared");
     std::uint64_t prepared = 0;
     if (process_.read_memory(place, &prepared, sizeof(prepared)) && prepared == format::kPrepared) return;
     throw StillStarting("libculprit.so is loaded in " + process_.name() +
                         " in part: another attach is at work, or the process was forked by one into which culprit was "
                         "loading it. Nothing was changed; try again later, or restart the program under culprit run");
+  }
+
+  std::vector<format::FaultEntry> read_fault_table(std::uint64_t place) const {
+    std::uint64_t bounds[2] = {};
+    if (place == 0 || !process_.read_memory(place, bounds, sizeof(bounds)) || bounds[1] < bounds[0]) return {};
+    const std::uint64_t bytes = std::min<std::uint64_t>(bounds[1] - bounds[0], kMostOfFaultTable);
+    std::vector<format::FaultEntry> table(bytes / sizeof(format::FaultEntry));
+    if (!process_.read_memory(bounds[0], table.data(), table.size() * sizeof(table[0]))) return {};
+    return table;
   }
 
   // Tries again while another thread loads a library, or is in a CUDA call of an earlier attach.
@@ -266,6 +279,7 @@ class Session {
     hijacked.set_stopped(chosen.stopped);
     hijacked.set_stack_floor(chosen.stack_floor);
     hijacked.set_loader_data(libc_.loader_data);
+    hijacked.set_fault_table(fault_table_);
     hijacked.unmap_too(left_memory_);
     const std::size_t words = stops_all(step) ? OtherThreads::most_words(process_) : places.size();
     hijacked.map_memory(sizeof(format::AttachRequest) + 8192 + words * sizeof(std::uint64_t), deadline_);
@@ -330,7 +344,8 @@ class Session {
         if (!loaded && (begun_ || !attaches()))
           throw AttachError(describe_result(process_, AttachResult::kNotAttached));
         if (!loaded) check_limits(process_);
-        if (!loaded && is_loader_at_work(process_, process_.mappings())) {
+        // A child that was forked meanwhile has no thread at work.
+        if (!loaded && is_loader_at_work(process_, process_.mappings()) && libc_.loading.owner(process_) == 0) {
           throw StillStarting(
               process_.name() +
               " is loading libraries (does it still start?), or was forked by a program that did: nothing was changed; "
@@ -339,6 +354,7 @@ class Session {
         if (!loaded && !library_) library_.emplace(process_, order_.library);
         if (!loaded) libraries_.emplace(process_, process_.mappings());
         find_functions();
+        await_loader();
         begin_stage("choosing a thread");
         ChosenThread chosen = choice_.stop_one(left_until(deadline_) / 2);
         if (chosen.thread == 0) return {};
@@ -368,6 +384,18 @@ class Session {
       }
       if (waiter_.interrupted() != 0) return {};
       if (left_until(deadline_).count() == 0) throw replaced_all_the_time();
+    }
+  }
+
+  // A thread that loads a large library may have the loader's lock for seconds. Until something changes there, no
+  // thread is borrowed.
+  void await_loader() {
+    const std::optional<LoadingLock::State> first = libc_.loading.read(process_);
+    const Deadline end = after(std::min(kLongestWaitForLoader, left_until(deadline_) / 4));
+    for (auto now = first; now && now->word != 0 && now->owner == first->owner && now->added == first->added;) {
+      if (waiter_.interrupted() != 0 || std::chrono::steady_clock::now() > end) break;
+      waiter_.pause(milliseconds(1));
+      now = libc_.loading.read(process_);
     }
   }
 
@@ -432,8 +460,14 @@ class Session {
   bool load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
-    if (!hold_forks(hijacked, libc)) return false;
-    const CallEnd end = hijacked->call_without_stops(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait);
+    LoaderTurn turn(process_, libc.loading, &choice_, &waiter_);
+    if (!turn.wait(after(kPatienceForLoader)) || !hold_forks(hijacked, libc)) {
+      hijacked->put_back();
+      note_stop(turn.longest_stop());
+      return false;
+    }
+    const CallEnd end = hijacked->call_without_stops(libc.open_library, {text, libc.open_mode}, deadline_, libc.wait,
+                                                     [&] { pass(&turn, *hijacked); });
     if (end == CallEnd::kBlocked) return false;
     check(*hijacked, end);
     if (has_library()) return true;
@@ -462,11 +496,24 @@ class Session {
     request.place_count = places.size();
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     if (!places.empty()) hijacked->write(request.places, places.data(), places.size() * sizeof(places[0]));
-    check(*hijacked, hijacked->call_without_stops(function_at_, {hijacked->memory()}, deadline_, libc_.wait));
+    LoaderTurn turn(process_, libc_.loading, &choice_, &waiter_);
+    if (!turn.wait(after(kPatienceForLoader))) {
+      request.result = AttachResult::kLoading;
+      return request;
+    }
+    check(*hijacked, hijacked->call_without_stops(function_at_, {hijacked->memory()}, deadline_, libc_.wait,
+                                                  [&] { pass(&turn, *hijacked); }));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
   }
+
+  void pass(LoaderTurn* turn, const HijackedThread& hijacked) {
+    turn->pass_to(hijacked.thread(), [&] { return hijacked.has_finished(); });
+    note_stop(turn->longest_stop());
+  }
+
+  void note_stop(std::chrono::nanoseconds time) { longest_stop_ = std::max(longest_stop_, time); }
 
   void check(const HijackedThread& hijacked, CallEnd end) const {
     switch (end) {
@@ -494,6 +541,7 @@ class Session {
            (left.empty() ? "" : ": " + left) + ". Restart the program under culprit run";
   }
 
+  static constexpr std::uint64_t kMostOfFaultTable = 4096;
   static constexpr int kMostTries = 20;  // for a lock that another thread may keep
   static constexpr int kMostPasses = 6;
   static constexpr std::size_t kMostPlaces = 8192;  // at once ...
@@ -510,6 +558,7 @@ class Session {
   bool is_loaded_ = false;                   // libculprit.so
   std::string function_;
   std::uint64_t function_at_ = 0;  // 0: it has no such function
+  std::vector<format::FaultEntry> fault_table_;
   bool undoing_ = false;
   int tries_to_hold_forks_ = 0;
   std::chrono::nanoseconds longest_stop_{0};

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "report/attach/loaded_list.h"
-#include "report/attach/loader_locks.h"
 #include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
 #include "report/proc/loaded_library.h"
@@ -71,6 +70,7 @@ TargetLibc look_at_libc(const TracedProcess& process) {
     throw AttachError("the libc of " + process.name() + " (" + libc.path +
                       ") is unknown to culprit: start the program with culprit run");
   result.loader_data = loader_data(process, mappings);
+  result.loading = LoadingLock(process, mappings);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/attach/hijacked_thread.h"
+#include "report/attach/loader_locks.h"
 #include "report/attach/registers.h"
 #include "report/attach/traced_process.h"
 
@@ -25,6 +26,7 @@ struct TargetLibc {
   WaitFunctions wait;
   ReturnCode code;
   std::vector<MappedRange> loader_data;
+  LoadingLock loading;
 };
 
 // Throws AttachError when there is no glibc, or an unknown one.

@@ -17,6 +17,8 @@ namespace {
 // Attaching to and detaching from a small program failed with 96 MiB left, and worked with 128: tables of the search
 // are reserved for the largest program. It keeps 37 MiB of addresses, and 2.5 MiB of memory.
 constexpr std::uint64_t kAddressesNeeded = 192 << 20;
+// Attaching to one with 24 mappings left worked, and failed with 14.
+constexpr std::uint64_t kMappingsNeeded = 40;
 constexpr std::uint64_t kMemoryNeeded = 16 << 20;
 constexpr std::uint64_t kLeastDump = 1 << 20;
 
@@ -64,6 +66,20 @@ void check_limits(const TracedProcess& process, const std::string& control_group
     throw AttachError(process.name() + " may use " + format_bytes(*addresses) + " of addresses (ulimit -v), " +
                       format_bytes(*addresses - std::min(used, *addresses)) +
                       " are left, and loading libculprit.so needs " + format_bytes(kAddressesNeeded) + nothing);
+  }
+  const std::optional<std::uint64_t> data = limit_named(limits, "Max data size");
+  const std::uint64_t private_memory = kilobytes(alive.status("VmData"));
+  if (data && private_memory + kAddressesNeeded > *data) {
+    throw AttachError(process.name() + " may use " + format_bytes(*data) + " of private memory (ulimit -d), " +
+                      format_bytes(*data - std::min(private_memory, *data)) +
+                      " are left, and loading libculprit.so needs " + format_bytes(kAddressesNeeded) + nothing);
+  }
+  const std::uint64_t most_mappings = std::strtoull(process.own().text("../sys/vm/max_map_count").c_str(), nullptr, 10);
+  const std::uint64_t mappings = process.mappings().size();
+  if (most_mappings != 0 && mappings + kMappingsNeeded > most_mappings) {
+    throw AttachError(process.name() + " has " + std::to_string(mappings) + " of at most " +
+                      std::to_string(most_mappings) + " mappings (vm.max_map_count), and loading libculprit.so needs " +
+                      std::to_string(kMappingsNeeded) + nothing);
   }
   const std::optional<std::uint64_t> descriptors = limit_named(limits, "Max open files");
   if (descriptors && descriptors_below(alive, *descriptors) >= *descriptors) {

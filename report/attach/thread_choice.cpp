@@ -94,6 +94,11 @@ ThreadChoice::Rank ThreadChoice::rank(pid_t thread, const ThreadCall& call) {
   return steady_clock::now() - seen.running_since > kLongRunning ? Rank::kSecond : Rank::kNever;
 }
 
+bool ThreadChoice::may_be_stopped(pid_t thread) {
+  const ThreadCall call = named(thread, process_.thread(thread).current_call());
+  return call.running || (call.number >= 0 && calls_.effect(call) == StopEffect::kNone);
+}
+
 // For a stopped thread: whether it is in no call, in one that has ended, or in one that the kernel continues. Counts
 // calls that it entered just before the stop.
 bool ThreadChoice::is_as_expected(pid_t thread) {
@@ -187,6 +192,10 @@ bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThre
     point = SafePoint::kUnsafe;
     found = "a restartable sequence";
   }
+  if (point != SafePoint::kUnsafe && HijackedThread::dispatches_calls(process_, thread)) {
+    point = SafePoint::kUnsafe;
+    found = "code whose system calls the program itself handles";
+  }
   if (point == SafePoint::kSafe && is_in_handler_of_users(thread)) {
     point = SafePoint::kUnknown;  // libc lets no program block that signal, but a system call of its own does
     found = "the handler by which libc changes a thread's user";
@@ -194,6 +203,11 @@ bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThre
   ThreadRegisters registers;
   if (point != SafePoint::kUnsafe && read_general_registers(thread, &registers)) {
     const std::uint64_t pointer = stack_pointer(registers);
+    if (has_data_of_another(process_, thread, thread_pointer(registers))) {
+      where_ = "thread " + std::to_string(thread) + ", which uses the thread-local data of another one";
+      let_go(thread, stopped);
+      return false;
+    }
     const std::optional<std::uint64_t> floor = stack_floor(process_, thread_pointer(registers), pointer, walk, first);
     const bool room = floor && pointer > *floor && pointer - *floor > kRoom;
     if ((point == SafePoint::kSafe && room) || !choosy) {
@@ -210,14 +224,20 @@ bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThre
 }
 
 ChosenThread ThreadChoice::stop_one(milliseconds limit) {
-  const Time begin = steady_clock::now();
-  const Time end = begin + limit;
+  Time begin = steady_clock::now();
+  Time end = begin + limit;
   bool choosy = true;
   ChosenThread chosen;
   for (int round = 0; waiter_->interrupted() == 0; ++round) {
     if (finder_ == nullptr || finder_->is_outdated(process_)) {
       finder_.reset();  // before the next is made: there may be one at a time
+      const Time before = steady_clock::now();
       finder_ = std::make_unique<SafePointFinder>(process_);
+      // In a large program the first takes as long as the limit.
+      if (round == 0) {
+        begin += steady_clock::now() - before;
+        end += steady_clock::now() - before;
+      }
     }
     if (choosy && steady_clock::now() > begin + limit * 2 / 3) {
       choosy = false;

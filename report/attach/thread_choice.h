@@ -37,6 +37,11 @@ class ThreadChoice {
   // Throws AttachError when no thread came to a point where it can be borrowed.
   ChosenThread stop_one(std::chrono::milliseconds limit);
 
+  // Whether a stop of this thread would go unnoticed, as far as that can be told without one.
+  bool may_be_stopped(pid_t thread);
+  // After a stop: see the implementation.
+  bool is_as_expected(pid_t thread);
+
   // After stop_one(): there may be one at a time.
   SafePointFinder* finder() { return finder_.get(); }
 
@@ -67,7 +72,6 @@ class ThreadChoice {
   void put_remainder_back(pid_t thread);
   Rank rank(pid_t thread, const ThreadCall& call);
   bool try_thread(pid_t thread, Rank rank, bool choosy, ChosenThread* chosen);
-  bool is_as_expected(pid_t thread);
   std::string what_it_has_alone(pid_t thread) const;
   void let_go(pid_t thread, Time stopped);
   std::string sleeps(pid_t thread) const;

@@ -1,10 +1,13 @@
 #include "report/attach/thread_stack.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "report/attach/loader_locks.h"
 
 namespace culprit::report {
 namespace {
@@ -79,6 +82,18 @@ std::optional<std::uint64_t> stack_floor(const TracedProcess& process, std::uint
   if (walk.outermost != 0 && (walk.outermost > bounds->end || bounds->end - walk.outermost > kNearEnd))
     return std::nullopt;
   return bounds->floor;
+}
+
+bool has_data_of_another(const TracedProcess& process, pid_t thread, std::uint64_t control) {
+  // At this place in each glibc for x86-64. After a fork by a system call of the program's own it is the number of the
+  // parent's thread, which is none of this process.
+  constexpr std::uint64_t kNumberAt = 0x2d0;
+  std::uint32_t number = 0;
+  if (!process.read_memory(control + kNumberAt, &number, sizeof(number)) || number == 0 ||
+      number == own_number(process, thread))
+    return false;
+  const std::vector<pid_t> all = process.threads();
+  return std::any_of(all.begin(), all.end(), [&](pid_t other) { return own_number(process, other) == number; });
 }
 
 }  // namespace culprit::report

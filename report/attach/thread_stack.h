@@ -25,4 +25,8 @@ FirstStack first_stack(const TracedProcess& process);
 std::optional<std::uint64_t> stack_floor(const TracedProcess& process, std::uint64_t control, std::uint64_t pointer,
                                          const StackWalk& walk, const FirstStack& first);
 
+// Whether the thread's descriptor, at its thread pointer, is another thread's: one that clone() made without
+// thread-local data of its own. Libc's malloc and errno are then in use by both.
+bool has_data_of_another(const TracedProcess& process, pid_t thread, std::uint64_t control);
+
 }  // namespace culprit::report

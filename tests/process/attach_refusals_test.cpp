@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "tests/catch.h"
 #include "tests/process/attached.h"
 #include "tests/support/run_preloaded.h"
@@ -134,6 +136,7 @@ TEST_CASE("a program without the room for a library is left alone", "[attach]") 
     }));
   };
   with_limit(RLIMIT_AS, 1 << 20, "of addresses (ulimit -v)");
+  with_limit(RLIMIT_DATA, 64 << 20, "of private memory (ulimit -d)");
   with_limit(RLIMIT_NOFILE, 3, "has all of its 3 descriptors open (ulimit -n)");
   with_limit(RLIMIT_FSIZE, 4096, "may write files of at most 4.00 KiB (ulimit -f)");
 }
@@ -205,6 +208,21 @@ TEST_CASE("no_new_privs does not hinder an attach", "[attach]") {
     CHECK(run_culprit({"detach", number}).exit_code == 0);
   };
   check_fine(run_preloaded("attach_fork", {}, options));
+}
+
+TEST_CASE("a program of musl is left alone", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const std::string source = folder.file("program.c");
+  std::ofstream(source) << "#include <stdio.h>\n"
+                           "int main() { puts(\"ready\"); fflush(stdout); getchar(); puts(\"fine\"); }\n";
+  const Finished compiled = run_program({"/usr/bin/env", "musl-gcc", source, "-o", folder.file("program")}, {});
+  if (compiled.exit_code != 0) {
+    WARN("skipped: there is no musl-gcc");
+    return;
+  }
+  check_fine(run_alone(folder.file("program"), {},
+                       [](pid_t pid) { check_refused(pid, "runs on musl, libculprit.so needs glibc"); }));
 }
 
 TEST_CASE("a program under valgrind is left alone", "[attach]") {

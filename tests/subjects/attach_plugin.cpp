@@ -1,8 +1,14 @@
 // A library that the program loads and closes again and again while culprit attaches: linked to the driver, with slots
 // that the loader makes read-only; or (ATTACH_PLUGIN_PLAIN) without any, and with data of its own in their place.
+// ATTACH_PLUGIN_SLOW: it takes 2 ms to load.
 #include <cuda.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#ifdef ATTACH_PLUGIN_SLOW
+// The loader's lock is held meanwhile.
+__attribute__((constructor)) static void construct() { usleep(2000); }
+#endif
 
 #ifdef ATTACH_PLUGIN_PLAIN
 static volatile long numbers[8192] = {1};
