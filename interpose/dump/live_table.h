@@ -161,9 +161,10 @@ class LiveTable {
   // entry that was being added or removed may be lost.
   void repair_left_shard(DumpWriter& dump);
 
-  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  // Gives the private memory back; empty afterwards. Not while other threads use this.
   void free_memory() {
     for (Shard& shard : shards_) shard.index.free_memory();
+    records_.free_memory();
   }
 
   // Allows threads to keep young records, or (pause) moves all of them to the index and forbids new ones.
