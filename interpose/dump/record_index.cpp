@@ -77,6 +77,7 @@ bool RecordIndex::grow_here() {
 
 // Returns false when there are too many entries behind the last home.
 bool RecordIndex::copy_to(RecordIndex* larger) const {
+  if (slots_ == nullptr) return true;
   std::uint32_t next = 0;
   for (std::uint32_t i = 0; i < slot_count(); ++i) {
     if (slots_[i] == 0) continue;

@@ -12,14 +12,14 @@ constexpr std::uint32_t kUnitsOfRecord = sizeof(format::AllocationRecord) / form
 }  // namespace
 
 bool UnusedRecords::make_regions(std::uint64_t number) {
-  constexpr std::uint64_t kFirst = kPage / sizeof(Region*);
+  constexpr std::uint64_t kFirst = kPage / sizeof(void*);
   int error = 0;
   if (number >= region_capacity_) {
     std::uint64_t capacity = region_capacity_ == 0 ? kFirst : region_capacity_;
     while (capacity <= number) capacity *= 2;
     void* larger = regions_ == nullptr
-                       ? map_private(capacity * sizeof(Region*), &error)
-                       : enlarge_private(regions_, region_capacity_ * sizeof(Region*), capacity * sizeof(Region*));
+                       ? map_private(capacity * sizeof(void*), &error)
+                       : enlarge_private(regions_, region_capacity_ * sizeof(void*), capacity * sizeof(void*));
     if (larger == nullptr) return false;
     regions_ = static_cast<Region**>(larger);
     region_capacity_ = capacity;
@@ -133,7 +133,7 @@ void UnusedRecords::free_memory() {
   for (std::uint64_t i = 0; i < region_count_; ++i) {
     if (regions_[i] != nullptr) unmap_private(regions_[i], sizeof(Region));
   }
-  if (regions_ != nullptr) unmap_private(regions_, region_capacity_ * sizeof(Region*));
+  if (regions_ != nullptr) unmap_private(regions_, region_capacity_ * sizeof(void*));
   *this = {};
 }
 

@@ -99,8 +99,8 @@ class MadeList {
     std::uint32_t recent_left_;
     std::uint32_t packed_left_;
     MadeEntry older_;
-    MadeEntry entry_;
-    Place place_;
+    MadeEntry entry_ = {};
+    Place place_ = {};
   };
 
   void set_in_frames(Place place, bool in_frames);
@@ -162,8 +162,8 @@ class MadeList {
     std::uint32_t walk_left_;
     std::uint32_t begin_;  // of what was written
     std::uint32_t kept_ = 0;
-    MadeEntry older_;
-    MadeEntry entry_;
+    MadeEntry older_ = {};
+    MadeEntry entry_ = {};
     MadeEntry newest_ = {};
     MadeEntry unwritten_ = {};
   };
