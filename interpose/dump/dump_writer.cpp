@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::uint64_t kLeastPiece = 2ULL << 20;  // of the range: the first chunks, and some
 constexpr int kMostSuffixes = 10000;
+constexpr int kRemovePages = 9;  // MADV_REMOVE
 
 struct ChunkSizes {
   std::uint64_t first;
@@ -277,6 +278,23 @@ bool DumpWriter::extend_file(std::uint64_t bytes) {
   give_back_descriptor(file);
   if (error != 0) stop(StopReason::kNoSpace, error);
   return error == 0;
+}
+
+bool DumpWriter::make_hole(Ref first, std::uint64_t bytes) {
+  // By the address, because a program may close the descriptor or use all of them. Fails for private memory, which
+  // takes the place of a file that was truncated.
+  return !in_memory_ && !stopped() && os.advise(at<unsigned char>(first), bytes, kRemovePages) == 0;
+}
+
+bool DumpWriter::reserve_again(Ref first, std::uint64_t bytes) {
+  SpinGuard guard(lock_);
+  if (stopped()) return false;
+  const OpenedFile file = borrow_descriptor();
+  if (file.fd < 0) return false;
+  const bool reserved =
+      !stop_if_truncated(file.fd) && os.reserve(file.fd, std::uint64_t{first} * format::kRefUnit, bytes) == 0;
+  give_back_descriptor(file);
+  return reserved;
 }
 
 // Makes the range of addresses at least `bytes` long. On failure recording stops.

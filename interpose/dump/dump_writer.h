@@ -52,6 +52,12 @@ class DumpWriter {
   // payload and stores the payload's size; 0 like append(). Thread-safe.
   format::Ref allocate_chunk(format::ChunkType type, std::uint64_t bytes, std::uint64_t* payload_bytes);
 
+  // Gives the disk blocks of whole pages back, which are zeros afterwards. Returns false where the file system cannot
+  // do that. No thread may use these pages until reserve_again() returns true. Thread-safe.
+  bool make_hole(format::Ref first, std::uint64_t bytes);
+  // Reserves the blocks again. Returns false when the disk is full, or the file cannot be opened.
+  bool reserve_again(format::Ref first, std::uint64_t bytes);
+
   // Calls visit(const Record&) for every record of this type that was ever handed out. Thread-safe; records that other
   // threads change at the same time may be seen half-changed.
   template <typename Record, typename Visit>

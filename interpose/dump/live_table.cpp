@@ -10,14 +10,11 @@ using format::AllocationRecord;
 using format::AllocationState;
 using format::Ref;
 
-HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint32_t space, std::uint64_t handle, std::uint8_t device) {
-  HashIndex::Entry* elsewhere = nullptr;
-  HashIndex::Entry* here = shard.index.find(handle, [&](HashIndex::Entry& entry) {
-    if (entry.tag == tag_of(space, device)) return true;
-    if (entry.tag >> 8 == space && elsewhere == nullptr) elsewhere = &entry;
-    return false;
-  });
-  return here != nullptr ? here : elsewhere;
+RecordIndex::Slot* LiveTable::look_up(Shard& shard, std::uint32_t space, std::uint64_t handle, std::uint8_t device,
+                                      const DumpWriter& dump) {
+  RecordIndex::Slot* here =
+      shard.index.find(handle, space, dump, [&](const AllocationRecord& record) { return record.device == device; });
+  return here != nullptr ? here : shard.index.find(handle, space, dump).slot;
 }
 
 void LiveTable::repair_left_shard(DumpWriter& dump) {
@@ -26,11 +23,11 @@ void LiveTable::repair_left_shard(DumpWriter& dump) {
   if (left == nullptr || !left->is_held_by(thread_locks.thread_id)) return;
   for (Shard& shard : shards_) {
     if (&shard.lock != left) continue;
-    shard.index.repair([&](const HashIndex::Entry& entry) {
-      const auto* record = dump.at<AllocationRecord>(entry.value);
-      auto state = format::state_of(record->state);
-      return state == AllocationState::kLive && record->handle == entry.key &&
-             (entry.tag & 0xffff) == tag_of(std::uint32_t{space_of(record->kind)}, record->device);
+    shard.index.repair([&](RecordIndex::Slot slot) {
+      const auto* record = dump.at<AllocationRecord>(RecordIndex::ref_of(slot));
+      const std::uint32_t space = space_of_slot(slot, dump);
+      return format::state_of(record->state) == AllocationState::kLive && space <= 0xffff &&
+             static_cast<std::uint8_t>(space) == space_of(record->kind);
     });
   }
   left->unlock();
@@ -61,8 +58,8 @@ Ref LiveTable::find_indexed(std::uint32_t space, std::uint64_t handle, std::uint
   Shard& shard = shard_of(handle);
   ShardGuard guard(shard, dump);
   if (!guard.locked()) return 0;
-  HashIndex::Entry* entry = look_up(shard, space, handle, device);
-  return entry == nullptr ? 0 : entry->value;
+  const RecordIndex::Slot* slot = look_up(shard, space, handle, device, dump);
+  return slot == nullptr ? 0 : RecordIndex::ref_of(*slot);
 }
 
 void LiveTable::put_back(Ref ref, DumpWriter& dump) {
@@ -70,7 +67,7 @@ void LiveTable::put_back(Ref ref, DumpWriter& dump) {
   const std::uint32_t space = space_here(space_of(record->kind));
   Shard& shard = shard_of(record->handle);
   ShardGuard guard(shard, dump);
-  if (guard.locked()) shard.index.insert(record->handle, ref, tag_of(space, record->device));
+  if (guard.locked()) shard.index.insert(record->handle, space, ref);
   publish(record, AllocationState::kLive, false);
 }
 
@@ -81,16 +78,16 @@ void LiveTable::rekey(Ref ref, std::uint64_t handle, bool indexed, DumpWriter& d
     Shard& shard = shard_of(record->handle);
     ShardGuard guard(shard, dump);
     if (!guard.locked()) return;
-    HashIndex::Entry* entry =
-        shard.index.find(record->handle, [&](const HashIndex::Entry& e) { return e.value == ref; });
-    if (entry != nullptr) shard.index.erase(entry);
+    RecordIndex::Slot* slot =
+        shard.index.find(record->handle, space, dump, [&](const AllocationRecord& other) { return &other == record; });
+    if (slot != nullptr) shard.index.erase(slot);
   }
   if (!indexed) return;
   Shard& shard = shard_of(handle);
   ShardGuard guard(shard, dump);
   if (!guard.locked()) return;
   record->handle = handle;
-  shard.index.insert(handle, ref, tag_of(space, record->device));
+  shard.index.insert(handle, space, ref);
 }
 
 Ref LiveTable::find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump) {
@@ -100,11 +97,11 @@ Ref LiveTable::find_containing(std::uint8_t space, std::uint64_t address, DumpWr
   for (Shard& shard : shards_) {
     ShardGuard guard(shard, dump);
     if (!guard.locked()) continue;
-    shard.index.for_each([&](const HashIndex::Entry& entry) {
-      if (entry.tag >> 8 != here || found != 0) return;
-      const auto* record = dump.at<AllocationRecord>(entry.value);
+    shard.index.for_each([&](RecordIndex::Slot slot) {
+      if (found != 0 || space_of_slot(slot, dump) != here) return;
+      const auto* record = dump.at<AllocationRecord>(RecordIndex::ref_of(slot));
       std::uint64_t size = record->bytes != 0 ? record->bytes : record->extra;
-      if (address >= record->handle && address - record->handle < size) found = entry.value;
+      if (address >= record->handle && address - record->handle < size) found = RecordIndex::ref_of(slot);
     });
     if (found != 0) break;
   }

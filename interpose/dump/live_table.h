@@ -21,10 +21,10 @@
 #include "interpose/base/placement.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/dump/record_index.h"
 #include "interpose/dump/record_pool.h"
 #include "interpose/dump/thread_part.h"
 #include "interpose/dump/young_records.h"
-#include "interpose/system/hash_index.h"
 #include "interpose/system/own_stack.h"
 
 namespace culprit {
@@ -161,9 +161,10 @@ class LiveTable {
   // entry that was being added or removed may be lost.
   void repair_left_shard(DumpWriter& dump);
 
-  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  // Gives the private memory back; empty afterwards. Not while other threads use this.
   void free_memory() {
     for (Shard& shard : shards_) shard.index.free_memory();
+    records_.free_memory();
   }
 
   // Allows threads to keep young records, or (pause) moves all of them to the index and forbids new ones.
@@ -193,7 +194,7 @@ class LiveTable {
   static constexpr int kShards = 256;  // one for each value of 8 bits of a hash
   struct alignas(64) Shard {
     SpinLock lock;
-    HashIndex index;
+    RecordIndex index;
   };
 
   // Locks a shard, with a timeout: the lock may be held by a thread that left by a jump and has not called CUDA since.
@@ -223,14 +224,19 @@ class LiveTable {
 
   // Uses other bits of the hash than the index.
   Shard& shard_of(std::uint64_t handle) { return shards_[quick_hash(handle) >> 56]; }
+  // The space, with its life, of an entry of the index.
+  static std::uint32_t space_of_slot(RecordIndex::Slot slot, const DumpWriter& dump) {
+    return RecordIndex::space_of(slot, dump.at<format::AllocationRecord>(RecordIndex::ref_of(slot))->handle);
+  }
   // life, space, device: a byte each, from bit 16 down.
   static std::uint32_t tag_of(std::uint32_t space, std::uint8_t device) { return space << 8 | device; }
-  static format::Ref erase(Shard& shard, HashIndex::Entry* entry) {
-    const format::Ref ref = entry->value;
-    shard.index.erase(entry);
+  static format::Ref erase(Shard& shard, RecordIndex::Slot* slot) {
+    const format::Ref ref = RecordIndex::ref_of(*slot);
+    shard.index.erase(slot);
     return ref;
   }
-  static HashIndex::Entry* look_up(Shard& shard, std::uint32_t space, std::uint64_t handle, std::uint8_t device);
+  static RecordIndex::Slot* look_up(Shard& shard, std::uint32_t space, std::uint64_t handle, std::uint8_t device,
+                                    const DumpWriter& dump);
   static constexpr std::uint32_t kGeneration = 1U << format::kStateBits;
   // Whether a record may change its state so. A free is recorded before the driver answers (live, freeing, empty, or
   // back to live), except where nothing can refuse it (live, empty); an event's is recorded at once, and taken back
@@ -268,7 +274,9 @@ class LiveTable {
     {
       ShardGuard guard(shard, dump);
       locked = guard.locked();
-      if (locked) indexed = shard.index.put(record.handle, record.ref, record.tag, &stale);
+      if (locked)
+        indexed = shard.index.put(record.handle, record.tag >> 8, static_cast<std::uint8_t>(record.tag), record.ref,
+                                  dump, &stale);
     }
     if (CULPRIT_LIKELY(indexed && stale == 0)) return record.ref;
     return drop_stale(record.ref, stale, locked, dump, own);
@@ -373,14 +381,14 @@ inline format::Ref LiveTable::take_indexed(std::uint32_t space, std::uint64_t ha
   {
     ShardGuard guard(shard, dump);
     if (!guard.locked()) return 0;
-    const HashIndex::Found found = shard.index.find_by_tag(handle, space);
-    if (found.entry == nullptr) return 0;
-    if (CULPRIT_LIKELY(!found.several)) return erase(shard, found.entry);
+    const RecordIndex::Found found = shard.index.find(handle, space, dump);
+    if (found.slot == nullptr) return 0;
+    if (CULPRIT_LIKELY(!found.several)) return erase(shard, found.slot);
   }
   const std::uint8_t here = device();  // asks the driver: not with a lock held
   ShardGuard guard(shard, dump);
-  HashIndex::Entry* entry = guard.locked() ? look_up(shard, space, handle, here) : nullptr;
-  return entry == nullptr ? 0 : erase(shard, entry);
+  RecordIndex::Slot* slot = guard.locked() ? look_up(shard, space, handle, here, dump) : nullptr;
+  return slot == nullptr ? 0 : erase(shard, slot);
 }
 
 template <typename Visit>
@@ -390,10 +398,11 @@ void LiveTable::forget_lives(const LifeSet& lives, DumpWriter& dump, Visit visit
     ShardGuard guard(shard, dump);
     if (!guard.locked()) continue;
     // Erasing an entry moves others into its place.
-    while (HashIndex::Entry* entry = shard.index.find_any(
-               [&](const HashIndex::Entry& one) { return lives.has(static_cast<std::uint8_t>(one.tag >> 16)); })) {
-      visit(*dump.at<format::AllocationRecord>(entry->value));
-      shard.index.erase(entry);
+    while (RecordIndex::Slot* slot = shard.index.find_any([&](RecordIndex::Slot one) {
+      return lives.has(static_cast<std::uint8_t>(space_of_slot(one, dump) >> 8));
+    })) {
+      visit(*dump.at<format::AllocationRecord>(RecordIndex::ref_of(*slot)));
+      shard.index.erase(slot);
     }
   }
 }
@@ -408,24 +417,22 @@ void LiveTable::sweep(DumpWriter& dump, Visit visit) {
     for (bool again = true; again;) {
       again = false;
       constexpr int kAtOnce = 24;
-      format::Ref ending[kAtOnce];
+      RecordIndex::Slot ending[kAtOnce];
       EndedBy by[kAtOnce];
       int count = 0;
-      shard.index.for_each([&](const HashIndex::Entry& entry) {
+      shard.index.for_each([&](RecordIndex::Slot slot) {
+        const format::Ref ref = RecordIndex::ref_of(slot);
         if (count == kAtOnce) {
           again = true;
-        } else if (visit(*dump.at<format::AllocationRecord>(entry.value), entry.value, &by[count])) {
-          ending[count++] = entry.value;
+        } else if (visit(*dump.at<format::AllocationRecord>(ref), ref, &by[count])) {
+          ending[count++] = slot;
         } else {
           by[count] = {};
         }
       });
       for (int i = 0; i < count; ++i) {
-        std::uint64_t handle = dump.at<format::AllocationRecord>(ending[i])->handle;
-        HashIndex::Entry* entry =
-            shard.index.find(handle, [&](const HashIndex::Entry& e) { return e.value == ending[i]; });
-        if (entry != nullptr) shard.index.erase(entry);
-        retire(ending[i], dump, by[i]);
+        if (RecordIndex::Slot* slot = shard.index.find(ending[i])) shard.index.erase(slot);
+        retire(RecordIndex::ref_of(ending[i]), dump, by[i]);
       }
     }
   }

@@ -4,6 +4,10 @@
 // An ended record stays unchanged until it is reused, and a thread reuses its records in the order in which they were
 // ended: so the last kKept of each thread are still available for reports of double frees.
 //
+// Where a program has ended most of what it made, the disk blocks of pages whose records are all unused are given back,
+// some pages whenever a thread returns a batch: the dump of a server is as small as what is live, to within a factor of
+// two and 1 MiB. This is no work for threads that make and end in turn, because they return nothing.
+//
 // A thread gets so many records at its first allocation that a pair of calls never needs more: a thread under strict
 // seccomp, which the kernel ends at its next system call, records such pairs (system/clock.h does its part).
 #pragma once
@@ -12,6 +16,7 @@
 
 #include "interpose/base/placement.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/dump/unused_records.h"
 
 namespace culprit {
 
@@ -71,6 +76,9 @@ class RecordPool {
   // The cache's thread ends.
   void give_all(RecordCache* cache, DumpWriter& dump);
 
+  // Not while other threads use this.
+  void free_memory() { unused_.free_memory(); }
+
  private:
   // These take the lock and run on the tracker's own stack.
   CULPRIT_COLD format::Ref take_shared(DumpWriter& dump);
@@ -79,15 +87,20 @@ class RecordPool {
   format::Ref take_shared_here(DumpWriter& dump);
   format::Ref refill_here(RecordCache* cache, DumpWriter& dump);
   void give_shared_here(RecordCache* cache, format::Ref ref, DumpWriter& dump);
+  format::Ref allocate(std::uint32_t count, DumpWriter& dump);
   bool take_run(RecordCache* cache, DumpWriter& dump);
-  void take_chained(RecordCache* cache, std::uint32_t count, std::uint32_t least, DumpWriter& dump);
-  void chain_locked(format::Ref ref, DumpWriter& dump);
-  format::Ref unchain_locked(DumpWriter& dump);
+  void take_unused(RecordCache* cache, std::uint32_t count, std::uint32_t least, DumpWriter& dump);
+  bool fill_holes(DumpWriter& dump);
+  void give_each(RecordCache* cache);
+  void make_holes(DumpWriter& dump);
+  bool make_hole(DumpWriter& dump);
 
   SpinLock lock_;
-  format::Ref free_head_;      // chain through `next`
-  std::uint32_t free_count_;   // of the chain
+  UnusedRecords unused_;
+  std::uint64_t allocated_;    // records
+  std::uint32_t generation_;   // no record in a hole had a greater one
   std::uint32_t runs_in_use_;  // threads that got one
+  bool keeps_pages_;           // the file system has no holes
 };
 
 }  // namespace culprit

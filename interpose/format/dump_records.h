@@ -64,7 +64,6 @@ struct AllocationRecord {
   union {
     Ref label;     // LabelRecord: open marks and ranges of its thread; 0 = none
     Ref physical;  // for a VMM mapping: the memory mapped there; 0 = not known
-    Ref next;      // in an unused record, for the writer only: the next unused one (record_pool.h)
   };
 };
 

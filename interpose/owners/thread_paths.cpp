@@ -15,7 +15,8 @@ ThreadPaths* ThreadPaths::create(DumpWriter& dump) {
 
 void ThreadPaths::clear() {
   index_.clear();
-  count_ = clock_ = active_count_ = epoch_ = entries_when_full_ = next_flight_ = 0;
+  made_.clear();
+  clock_ = active_count_ = epoch_ = entries_when_full_ = next_flight_ = 0;
   verdicts_generation_ = ~0U;  // the next use clears the verdicts
   seen_mask_ = ~0U;
   node_count_ = path_count_ = 1;  // 0 is none
@@ -25,7 +26,7 @@ void ThreadPaths::clear() {
 
 void ThreadPaths::destroy() {
   index_.free_memory();
-  if (entries_ != nullptr) unmap_private(entries_, sizeof(Entry) * std::uint64_t{capacity_});
+  made_.free_memory();
   unmap_private(this, sizeof(*this));
 }
 
@@ -62,9 +63,9 @@ ThreadPaths::Path ThreadPaths::intern(const RawStack& stack, const std::uint64_t
   // The tables are full. Renumbering helps if most paths have no live allocations; it does not help again directly
   // afterwards.
   drop_ended();
-  if (entries_when_full_ != 0 && count_ > entries_when_full_ / 2) return 0;
+  if (entries_when_full_ != 0 && made_.count() > entries_when_full_ / 2) return 0;
   renumber();
-  entries_when_full_ = count_ + 1;
+  entries_when_full_ = made_.count() + 1;
   return add_path(stack.frames, pointers, stack.count, stack.truncated);
 }
 
@@ -73,31 +74,32 @@ void ThreadPaths::make_room() {
 }
 
 void ThreadPaths::make_room_here() {
-  drop_ended();
-  if (count_ < capacity_ / 4 * 3) return;
-  std::uint32_t capacity = capacity_ == 0 ? kFirstEntries : capacity_ * 2;
-  int error = 0;
-  const std::uint64_t bytes = sizeof(Entry) * std::uint64_t{capacity};
-  void* larger = entries_ == nullptr ? map_private(bytes, &error)
-                                     : enlarge_private(entries_, sizeof(Entry) * std::uint64_t{capacity_}, bytes);
-  if (larger == nullptr) return;
-  entries_ = static_cast<Entry*>(larger);
-  capacity_ = capacity;
+  // A look at all packed entries takes long: only when they would need more memory.
+  const bool needs_memory = made_.needs_memory();
+  if (!made_.has_packed() || needs_memory) {
+    drop_ended();
+  } else {
+    made_.drop_recent([this](const MadeEntry& entry) { return lives(entry); });
+  }
+  made_.make_room(needs_memory);
 }
 
 void ThreadPaths::drop_ended() {
   for (std::uint32_t i = 0; i < active_count_; ++i) paths_[active_[i]].newest = 0;
   active_count_ = 0;
-  std::uint32_t kept = 0;
-  for (std::uint32_t i = 0; i < count_; ++i) {
-    const Entry entry = entries_[i];
-    if (!lives(entry)) continue;
-    PathData& data = paths_[entry.path];
-    if (data.newest == 0) active_[active_count_++] = entry.path;
-    data.newest = entry.made;
-    entries_[kept++] = entry;
+  made_.drop_all([this](const MadeEntry& entry) { return lives(entry); },
+                 [this](const MadeEntry& entry) {
+                   PathData& data = paths_[entry.path];
+                   if (data.newest != 0) return;
+                   active_[active_count_++] = entry.path;
+                   data.newest = entry.clock;
+                 });
+  // The paths that made something last stand last.
+  for (std::uint32_t i = 0; i < active_count_ / 2; ++i) {
+    const Path other = active_[i];
+    active_[i] = active_[active_count_ - 1 - i];
+    active_[active_count_ - 1 - i] = other;
   }
-  count_ = kept;
 }
 
 // Builds the tree anew from the paths that have entries. An exception in flight loses its path: no allocation is
@@ -128,11 +130,12 @@ void ThreadPaths::renumber() {
     old_paths[active_[i]].innermost = path;  // from now on: its new number
     active_[i] = path;
   }
-  for (std::uint32_t i = 0; i < count_; ++i) entries_[i].path = old_paths[entries_[i].path].innermost;
+  for (MadeList::Walk walk(made_); walk.next();) made_.set_path(walk.place(), old_paths[walk.entry().path].innermost);
   unmap_private(old, sizeof(nodes_) + sizeof(paths_));
 }
 
-// After 2^32 hook calls. Live allocations count as judged: they are not attributed to later exceptions.
+// After 2^32 hook calls. Live allocations count as judged, or are forgotten: they are not attributed to later
+// exceptions.
 void ThreadPaths::restart_clock() {
   on_own_stack([this] { restart_clock_here(); });
 }
@@ -145,7 +148,7 @@ void ThreadPaths::restart_clock_here() {
     data.newest = data.newest != 0 ? 1 : 0;
     data.settled = 1;
   }
-  for (std::uint32_t i = 0; i < count_; ++i) entries_[i].made = 1;
+  made_.set_clocks(1);
   for (Flight& flight : flights_) flight = {};
   seen_mask_ = ~0U;
 }
@@ -177,8 +180,8 @@ ThreadPaths::Common ThreadPaths::find_common(Path path_a, Path path_b) const {
 }
 
 bool ThreadPaths::newest_lives(Path path) const {
-  for (std::uint32_t i = count_; i > 0 && entries_[i - 1].made >= paths_[path].newest; --i) {
-    if (entries_[i - 1].path == path) return lives(entries_[i - 1]);
+  for (MadeList::Walk walk(made_); walk.next() && walk.entry().clock >= paths_[path].newest;) {
+    if (walk.entry().path == path) return lives(walk.entry());
   }
   return false;
 }
@@ -206,17 +209,18 @@ void ThreadPaths::look_in_frames(Path path, const std::uint64_t* begin, const st
   constexpr int kMostEntries = 64;
   constexpr std::uint32_t kMostSteps = 4096;
   constexpr std::int64_t kMostWords = 8192;
-  Entry* found[kMostEntries];
+  MadeList::Place found[kMostEntries];
   std::uint64_t handles[kMostEntries];
   std::uint64_t smallest = ~0ULL;
   std::uint64_t largest = 0;
   int count = 0;
-  for (std::uint32_t i = count_, steps = 0; i > 0 && steps < kMostSteps && count < kMostEntries; --i, ++steps) {
-    Entry& entry = entries_[i - 1];
-    if (entry.made <= paths_[path].settled) break;
+  MadeList::Walk walk(made_);
+  for (std::uint32_t steps = 0; steps < kMostSteps && count < kMostEntries && walk.next(); ++steps) {
+    const MadeEntry& entry = walk.entry();
+    if (entry.clock <= paths_[path].settled) break;
     if (entry.path != path || !lives(entry)) continue;
-    entry.in_frames = false;
-    found[count] = &entry;
+    made_.set_in_frames(walk.place(), false);
+    found[count] = walk.place();
     std::uint64_t handle = handles[count++] = dump_->at<format::AllocationRecord>(entry.record)->handle;
     if (handle < smallest) smallest = handle;
     if (handle > largest) largest = handle;
@@ -226,16 +230,16 @@ void ThreadPaths::look_in_frames(Path path, const std::uint64_t* begin, const st
   for (const std::uint64_t* word = begin; word < end; ++word) {
     std::uint64_t value = *const_cast<const volatile std::uint64_t*>(word);
     for (int i = 0; value >= smallest && value <= largest && i < count; ++i) {
-      if (handles[i] == value) found[i]->in_frames = true;
+      if (handles[i] == value) made_.set_in_frames(found[i], true);
     }
   }
 }
 
 bool ThreadPaths::has_unsettled(Path path, std::uint32_t since, std::uint32_t clock) {
   std::uint32_t oldest = since > paths_[path].settled ? since : paths_[path].settled;
-  for (std::uint32_t i = count_; i > 0 && entries_[i - 1].made > oldest; --i) {
-    const Entry& entry = entries_[i - 1];
-    if (entry.path == path && entry.made <= clock && lives(entry)) return true;
+  for (MadeList::Walk walk(made_); walk.next() && walk.entry().clock > oldest;) {
+    const MadeEntry& entry = walk.entry();
+    if (entry.path == path && entry.clock <= clock && lives(entry)) return true;
   }
   paths_[path].settled = clock_;
   return false;

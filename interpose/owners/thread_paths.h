@@ -18,6 +18,7 @@
 
 #include "interpose/base/placement.h"
 #include "interpose/dump/dump_writer.h"
+#include "interpose/owners/made_list.h"
 #include "interpose/stacks/stack.h"
 #include "interpose/system/hash_index.h"
 #include "interpose/system/own_stack.h"
@@ -48,7 +49,7 @@ class ThreadPaths {
   // Forgets everything: another thread begins to use this.
   void clear();
   // Whether few paths and allocations were stored.
-  bool used_little() const { return node_count_ <= kNodes / 32 && capacity_ <= kFirstEntries; }
+  bool used_little() const { return node_count_ <= kNodes / 32 && made_.used_little(); }
 
   // The path of a stack: return addresses and stack pointers, innermost first. 0 when there is no room, or no frame.
   Path intern(const RawStack& stack, const std::uint64_t* pointers);
@@ -63,25 +64,23 @@ class ThreadPaths {
   // The last seen hook call made `record`, whose state is `state`.
   void made(format::Ref record, std::uint32_t state, Path path) {
     if (CULPRIT_UNLIKELY(path == 0)) return;
-    if (CULPRIT_UNLIKELY(count_ == capacity_)) {
+    if (CULPRIT_UNLIKELY(!made_.has_room())) {
       make_room();
-      if (count_ == capacity_) return;
+      if (!made_.has_room()) return;
     }
     PathData& data = paths_[path];
     if (CULPRIT_UNLIKELY(data.newest == 0)) active_[active_count_++] = path;
     data.newest = clock_;
-    entries_[count_++] = {record, state >> format::kStateBits, path, false, clock_};
+    made_.add({record, state >> format::kStateBits, path, false, clock_});
   }
 
   // This thread ended `record`, usually the newest one.
-  void ended(format::Ref record) {
-    if (count_ != 0 && entries_[count_ - 1].record == record) --count_;
-  }
+  void ended(format::Ref record) { made_.pop_if(record); }
 
   // Whether an allocation of this thread may be live. Drops dead entries, newest first, up to a live one.
   bool any_live() {
-    while (count_ != 0 && !lives(entries_[count_ - 1])) --count_;
-    return count_ != 0;
+    while (made_.count() != 0 && !lives(made_.newest())) made_.pop();
+    return made_.count() != 0;
   }
 
   // The innermost frame that two paths share: the same return address at the same place, and equal outer frames.
@@ -107,7 +106,7 @@ class ThreadPaths {
   // Hook calls so far; the one that made the newest allocation, of this path or of all.
   std::uint32_t clock() const { return clock_; }
   std::uint32_t newest(Path path) const { return paths_[path].newest; }
-  std::uint32_t newest_made() const { return count_ == 0 ? 0 : entries_[count_ - 1].made; }
+  std::uint32_t newest_made() const { return made_.count() == 0 ? 0 : made_.newest().clock; }
   // Whether the newest allocation of this path is live.
   bool newest_lives(Path path) const;
 
@@ -121,10 +120,10 @@ class ThreadPaths {
   // newest 100,000 entries, which takes a millisecond.
   template <typename Visit>
   void for_each_live(std::uint32_t since, Visit visit) {
-    std::uint32_t last = count_ > kMostLooked ? count_ - kMostLooked : 0;
-    for (std::uint32_t i = count_; i > last && entries_[i - 1].made > since; --i) {
-      const Entry& entry = entries_[i - 1];
-      if (lives(entry)) visit(entry.record, entry.path, entry.made);
+    MadeList::Walk walk(made_);
+    for (std::uint32_t i = 0; i < kMostLooked && walk.next() && walk.entry().clock > since; ++i) {
+      const MadeEntry& entry = walk.entry();
+      if (lives(entry)) visit(entry.record, Path{entry.path}, entry.clock);
     }
   }
 
@@ -157,14 +156,15 @@ class ThreadPaths {
   template <typename Visit>
   void settle(Path path, std::uint32_t since, std::uint32_t clock, Visit visit) {
     PathData& data = paths_[path];
-    const Entry* newest = nullptr;
-    for (std::uint32_t i = count_; i > 0; --i) {
-      const Entry& entry = entries_[i - 1];
-      if (entry.made <= since || entry.made <= data.settled) break;
-      if (entry.path != path || entry.made > clock || !lives(entry)) continue;
-      if (newest == nullptr) newest = &entry;
-      if (&entry == newest || entry.in_frames || !newest->in_frames)
-        visit(entry.record, &entry == newest || entry.in_frames);
+    bool is_newest = true;
+    bool newest_in_frames = false;
+    for (MadeList::Walk walk(made_); walk.next();) {
+      const MadeEntry& entry = walk.entry();
+      if (entry.clock <= since || entry.clock <= data.settled) break;
+      if (entry.path != path || entry.clock > clock || !lives(entry)) continue;
+      if (is_newest) newest_in_frames = entry.in_frames;
+      if (is_newest || entry.in_frames || !newest_in_frames) visit(entry.record, is_newest || entry.in_frames);
+      is_newest = false;
     }
     data.settled = clock_;
   }
@@ -210,7 +210,7 @@ class ThreadPaths {
 
   // Number of times that paths were renumbered: older path numbers are void, and a memo of stacks must forget them.
   std::uint32_t epoch() const { return epoch_; }
-  std::uint32_t entries() const { return count_; }
+  std::uint32_t entries() const { return made_.count(); }
   bool in_flight() const { return seen_mask_ == 0; }
 
  private:
@@ -221,13 +221,6 @@ class ThreadPaths {
     std::uint32_t newest;   // the last call that made something; 0 = no entries
     std::uint32_t settled;  // entries up to this one were judged
   };
-  struct Entry {
-    format::Ref record;
-    std::uint32_t generation;
-    Path path : 31;
-    bool in_frames : 1;  // see look_in_frames()
-    std::uint32_t made;
-  };
   struct NodeData {
     std::uint64_t address;  // return address in this frame; bit 63 as in RawStack
     std::uint64_t pointer;  // stack pointer after that return
@@ -236,16 +229,14 @@ class ThreadPaths {
     std::uint16_t depth;
     bool cut;  // the outermost frames of its stack are not known
   };
-  static_assert(sizeof(Entry) == 16);
 
   static constexpr std::uint32_t kNodes = 32768;
-  static constexpr std::uint32_t kPaths = 8192;
+  static constexpr std::uint32_t kPaths = MadeList::kPaths;
   static constexpr std::uint32_t kVerdicts = 1024;
-  static constexpr std::uint32_t kFirstEntries = 4096;
   static constexpr std::uint32_t kMostLooked = 100000;
   static constexpr int kFlights = 8;
 
-  bool lives(const Entry& entry) const {
+  bool lives(const MadeEntry& entry) const {
     std::uint32_t state = __atomic_load_n(&dump_->at<format::AllocationRecord>(entry.record)->state, __ATOMIC_RELAXED);
     return state >> format::kStateBits == entry.generation &&
            format::state_of(state) != format::AllocationState::kEmpty;
@@ -260,9 +251,7 @@ class ThreadPaths {
   void restart_clock_here();
 
   DumpWriter* dump_;
-  Entry* entries_;
-  std::uint32_t count_;
-  std::uint32_t capacity_;
+  MadeList made_;
   std::uint32_t clock_;
   std::uint32_t seen_mask_;  // 0 while an exception is in flight
   std::uint32_t active_count_;

@@ -361,7 +361,7 @@ def measurements(quick):
             Row("start-no-cuda", "process without CUDA, more than an empty library", {"most": 50e3})],
                     ("culprit",), start_without_cuda, {"culprit": 3}),
         Measurement("memory", [
-            Row("memory-each", "memory for each live allocation", {"plus": 128}, "bytes"),
+            Row("memory-each", "memory for each live allocation", {"plus": 80}, "bytes"),
             Row("memory-base", "memory with nothing live", {"plus": 64 * MIB}, "bytes")],
                     ("nothing", "culprit"), memory, {"nothing": 2, "culprit": 2}),
         Measurement("report", [
