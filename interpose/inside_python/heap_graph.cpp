@@ -6,6 +6,7 @@
 #include "interpose/base/hash.h"
 #include "interpose/base/keep_errno.h"
 #include "interpose/inside_python/interpreter.h"
+#include "interpose/inside_python/object_arrays.h"
 #include "interpose/inside_python/object_layout.h"
 #include "interpose/inside_python/raw_pointers.h"
 #include "interpose/system/os.h"
@@ -92,6 +93,8 @@ class HeapGraph {
 
   // From now on, objects with the address of live memory are nodes and targets, numbers too.
   void look_for_pointers() { pointers_.collect(); }
+  // From now on, the references of arrays of this type are followed; None: of no type.
+  void follow_arrays(PyObject* type) { arrays_.set_type(type); }
 
   // The objects of a list become nodes; the list itself has a reference to each.
   bool add_list(PyObject* list) {
@@ -122,12 +125,12 @@ class HeapGraph {
     return !failed_;
   }
 
-  // A list of the nodes; nullptr: an error is set.
+  // A list of the nodes, without arrays; nullptr: an error is set.
   PyObject* objects() {
     const Interpreter& python = the_interpreter();
     PyObject* list = python.PyList_New(0);
     for (std::uint32_t node = 0; list != nullptr && node < nodes_.size(); ++node) {
-      if (python.PyList_Append(list, object_of(node)) == 0) continue;
+      if (arrays_.is_one(object_of(node)) || python.PyList_Append(list, object_of(node)) == 0) continue;
       python.Py_DecRef(list);
       return nullptr;
     }
@@ -246,6 +249,7 @@ class HeapGraph {
 
   void traverse_one() {
     PyObject* object = object_of(from_);
+    if (arrays_.is_one(object)) arrays_.visit(object, visit, this);
     if (!is_collected(object)) return;
     const auto traverse = field<TraverseFunction>(type_of(object), kTraverseOffset);
     if (traverse != nullptr) traverse(object, visit, this);
@@ -268,14 +272,14 @@ class HeapGraph {
   int visit_one(PyObject* object) {
     PyObject* source = object_of(from_);
     const bool plain = !has_collector(object);
-    const std::uint64_t pointer = plain ? pointer_in(object) : 0;
+    const bool is_target = plain && (arrays_.leads_on(object) || pointer_in(object) != 0);
     // Numbers and texts: no node is one, unless it is an address, or the caller gave some.
-    if (plain && !has_plain_ && pointer == 0) return 0;
+    if (plain && !has_plain_ && !is_target) return 0;
     std::int64_t node = find(object);
     if (node < 0) {
       // The collector tracks neither a tuple nor a dictionary that never had a tracked object in it. Other objects
       // without a track may be incomplete.
-      if (plain ? pointer == 0 : (flags_of(object) & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object)))
+      if (plain ? !is_target : (flags_of(object) & kTupleOrDict) == 0 && !(takes_tracked_ && is_tracked(object)))
         return 0;
       node = add(object);
       if (node < 0) return 1;
@@ -330,6 +334,7 @@ class HeapGraph {
   PrivateArray<std::uint32_t> known_;  // references that were seen, by node
   PrivateArray<Edge> edges_;
   RawPointers pointers_;
+  ObjectArrays arrays_;
   PrivateArray<Raw> raws_;
   PrivateArray<std::uint32_t> table_;  // node + 1 by the hash of its address
   std::uint64_t mask_ = 0;
@@ -342,6 +347,13 @@ PyObject* new_none() {
   const Interpreter& python = the_interpreter();
   python.Py_IncRef(python.none());
   return python.none();
+}
+
+// An argument that an older Python package does not pass; nullptr: it did not.
+PyObject* later_argument(PyObject* arguments, long place) {
+  PyObject* argument = the_interpreter().PyTuple_GetItem(arguments, place);
+  if (argument == nullptr) the_interpreter().PyErr_Clear();
+  return argument;
 }
 
 // The largest number of objects, an argument; negative: an error is set.
@@ -374,12 +386,9 @@ PyObject* heap_edges(PyObject*, PyObject* arguments) {
   if (most < 0) return nullptr;
   HeapGraph graph(static_cast<std::uint64_t>(most));
   const auto everything = static_cast<std::uint64_t>(python.PyList_Size(lists[0]));
-  const bool with_pointers = python.PyTuple_GetItem(arguments, 5) != nullptr;
-  if (with_pointers) {
-    graph.look_for_pointers();
-  } else {
-    python.PyErr_Clear();
-  }
+  const bool with_pointers = later_argument(arguments, 5) != nullptr;
+  if (with_pointers) graph.look_for_pointers();
+  graph.follow_arrays(later_argument(arguments, 6));
   bool done = graph.add_list(lists[0]) && graph.add_list(lists[1]) && graph.add_list(lists[2]);
   graph.end_of_given();
   done = done && graph.traverse(everything) && add_extra(lists[2], &graph) && graph.prune(lists[1], lists[3]);
@@ -395,6 +404,7 @@ PyObject* heap_objects(PyObject*, PyObject* arguments) {
   const long most = roots == nullptr ? -1 : most_of(arguments, 1);
   if (most < 0) return nullptr;
   HeapGraph graph(static_cast<std::uint64_t>(most));
+  graph.follow_arrays(later_argument(arguments, 2));
   PyObject* result = graph.add_list(roots) && graph.traverse_all() ? graph.objects() : nullptr;
   if (result == nullptr && python.PyErr_Occurred() == nullptr) return new_none();
   return result;

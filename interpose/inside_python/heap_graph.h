@@ -7,11 +7,12 @@ using PyObject = _object;  // CPython's own name for it
 
 namespace culprit {
 
-// heap_edges(everything, targets, extra, ends, most[, True]) -> (nodes, edges, outside[, raw]), or None.
+// heap_edges(everything, targets, extra, ends, most[, True[, arrays]]) -> (nodes, edges, outside[, raw]), or None.
 //
 // `everything`: a list, gc.get_objects(). `targets`: a list of objects. `extra`: a list of objects, each pair of them a
 // reference that the collector does not know. `ends`: a list of objects whose own referrers are not looked for.
-// `most`: the number of objects up to which the heap is searched.
+// `most`: the number of objects up to which the heap is searched. `arrays`: a type of arrays whose references are
+// followed (object_arrays.h), or None.
 //
 // `nodes`: a list of the objects from which a target, or (with the last argument, which an older Python package does
 // not pass) an object with the address of live GPU memory (raw_pointers.h), can be reached. `edges`: bytes, pairs of
@@ -23,7 +24,7 @@ namespace culprit {
 // the program but the functions that the collector calls at any time.
 PyObject* heap_edges(PyObject* self, PyObject* arguments);
 
-// heap_objects(roots, most) -> a list of all objects that the collector tracks and that can be reached from the list
+// heap_objects(roots, most[, arrays]) -> a list of all objects that the collector tracks and that can be reached from the list
 // `roots`, or None: gc.get_objects() leaves out those of gc.freeze(). Needs the GIL.
 PyObject* heap_objects(PyObject* self, PyObject* arguments);
 

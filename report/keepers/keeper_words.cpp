@@ -44,21 +44,28 @@ std::string lasting_name(std::string_view name) {
 PathWords words_of(const HeapPaths& paths, const HeapPaths::Path& path, std::uint32_t stop) {
   const ObjectGraph& graph = paths.graph();
   PathWords words;
-  std::string inside = graph.strings[path.front()->name], after, type;
-  bool open = true;  // the name goes on
+  std::string inside = graph.strings[path.front()->name], after, type, last;
+  bool open = true, dots = false;  // the name goes on; its last part stands for several
   for (std::size_t i = 0; i < path.size(); ++i) {
     const ObjectGraph::Node* node = paths.object(path[i]->to);
     if (node == nullptr) break;
     const std::string& name = graph.strings[path[i]->name];
-    words.by_exception = words.by_exception || (node->flags & ObjectGraph::kException) != 0;
+    words.by_traceback = words.by_traceback || graph.strings[node->type] == "traceback";
     words.by_cache = words.by_cache || name == " -> its cache";
+    // An unbounded cache is a dictionary; the entries of a bounded one are no objects of the collector.
+    words.by_bounded_cache = words.by_bounded_cache || (name == " -> its cache" && graph.strings[node->type] != "dict");
+    // A chain or a tree of objects: one row, and one id, for all of its depths.
+    const bool again = i > 0 && !name.empty() && name == last;
+    if (!name.empty() && name.front() != '[') last = name;
     if ((node->flags & ObjectGraph::kAutograd) != 0) {
       if (open) words.named = i;
       after += " -> Tensor.grad_fn -> saved tensors";
       break;
     }
     if (open) {
-      if (i > 0) inside += name;
+      if (again && !dots) inside += "..";
+      if (i > 0 && !again) inside += name;
+      dots = again || (dots && name.empty());
       words.named = i + 1;
       const std::string_view next = i + 1 < path.size() ? std::string_view(graph.strings[path[i + 1]->name]) : "";
       const bool collection = (node->flags & ObjectGraph::kContainer) != 0 && !is_structure(*node, next);
@@ -71,7 +78,9 @@ PathWords words_of(const HeapPaths& paths, const HeapPaths::Path& path, std::uin
       }
       open = !collection && (node->flags & stop) == 0;
       if ((node->flags & stop) != 0) break;
-    } else if (name.empty() || name.front() != '[') {
+    } else if ((node->flags & stop) != 0) {
+      break;
+    } else if (!again && (name.empty() || name.front() != '[')) {
       after += name.empty() || name.front() == ' ' || name.front() == ':' ? name : " -> " + name;
     }
   }

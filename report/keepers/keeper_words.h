@@ -15,8 +15,8 @@ struct PathWords {
   std::string id_text;        // the same in each run: without lengths, places in lists and lines
   std::size_t named = 0;      // the number of steps to the object that the text names; what it keeps is below it
   std::string container;      // the type of that object, where it is a container
-  bool by_exception = false;  // an exception's traceback is on the path
-  bool by_cache = false;
+  bool by_traceback = false;
+  bool by_cache = false, by_bounded_cache = false;  // of functools
 };
 
 // `stop`: flags of ObjectGraph: the path is named up to the first object with one of them, if there is one.

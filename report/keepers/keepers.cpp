@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kMostNames = 3;       // of the variables that share something
 constexpr std::size_t kMostSearches = 500;  // for them: each walks over the graph
 constexpr std::size_t kMostKeepers = 64;
+constexpr std::size_t kLongestPath = 120;
+constexpr std::uint64_t kMostBytesOfScalar = 16;
 constexpr char kNoObject[] = "no Python object leads to it: workspaces, extensions, tensors of C++";
 
 std::string id_of(KeeperKind kind, std::string_view text) {
@@ -36,23 +38,44 @@ bool has_name(const HeapPaths& paths, const HeapPaths::Path& path, std::string_v
                      [&](const HeapPaths::Step* step) { return paths.graph().strings[step->name] == name; });
 }
 
+// Whether an optimizer's own state is on the path, and no other attribute of it.
+bool is_state_of_optimizer(const HeapPaths& paths, const HeapPaths::Path& path) {
+  bool optimizer = false;
+  for (const HeapPaths::Step* step : path) {
+    const std::string& name = paths.graph().strings[step->name];
+    if (optimizer && (name == ".state" || name == ".param_groups")) return true;
+    const ObjectGraph::Node* node = paths.object(step->to);
+    optimizer = optimizer || (node != nullptr && (node->flags & ObjectGraph::kOptimizer) != 0);
+  }
+  return false;
+}
+
 // The hint of a keeper, only where it is certain.
 std::string hint_of(KeeperKind kind, const PathWords& words) {
-  if (kind == KeeperKind::kAutograd) {
-    return words.container.empty() ? "a value that is kept needs no graph: loss.item(), or loss.detach()"
-                                   : "append loss.item() or loss.detach(): each loss keeps the graph of its step";
-  }
   if (kind == KeeperKind::kGarbage) return "gc.collect() frees reference cycles that nothing reaches";
-  if (kind == KeeperKind::kGradients) return "optimizer.zero_grad(set_to_none=True) frees gradients after the step";
-  if (words.by_exception) return "an exception keeps the variables of its frames: keep str(error), or del the variable";
+  if (words.by_traceback) return "an exception keeps the variables of its frames: keep str(error), or del the variable";
+  if (words.by_bounded_cache) return "a smaller maxsize of functools.lru_cache keeps less; cache_clear() empties it";
   if (words.by_cache) return "functools.lru_cache(maxsize=...) bounds a cache; cache_clear() empties it";
   return "";
+}
+
+// `scalar`: the tensor that has the graph is a single number.
+std::string hint_of_graph(const PathWords& words, bool scalar) {
+  if (!scalar) return "keep tensor.detach(), or compute it under torch.no_grad(): a kept tensor keeps its graph";
+  return words.container.empty() || words.container == "tuple"
+             ? "a value that is kept needs no graph: loss.item(), or loss.detach()"
+             : "append loss.item() or loss.detach(): each loss keeps the graph of its step";
 }
 
 class Finder {
  public:
   Finder(const ObjectGraph& graph, const std::vector<LiveBlock>& blocks)
-      : blocks_(blocks), paths_(graph, std::vector<MemoryBlock>(blocks.begin(), blocks.end())) {}
+      : blocks_(blocks),
+        paths_(graph, std::vector<MemoryBlock>(blocks.begin(), blocks.end())),
+        largest_(graph.nodes.size()) {
+    for (const ObjectGraph::Memory& memory : graph.memory)
+      largest_[memory.node] = std::max(largest_[memory.node], memory.bytes);
+  }
 
   std::vector<Keeper> find() {
     for (std::size_t i = 0; i < blocks_.size(); ++i) add(i, keeper_of(i));
@@ -107,7 +130,12 @@ class Finder {
   // Of an object that no variable leads to: the type of the first one.
   Keeper of_type(KeeperKind kind, std::uint32_t node, const char* before) {
     const HeapPaths::Path path = paths_.path_to(node);
-    const std::string text = before + paths_.graph().strings[paths_.object(path.front()->to)->type];
+    std::string text = before + paths_.graph().strings[paths_.object(path.front()->to)->type];
+    // A callback, for example: what it keeps says whose it is.
+    for (std::size_t i = 1; i < path.size() && kind == KeeperKind::kNative && text.size() < kLongestPath; ++i) {
+      const std::string& name = paths_.graph().strings[path[i]->name];
+      if (name.compare(0, 4, " -> ") == 0) text += name;
+    }
     return keeper(kind, text, text, hint_of(kind, {}));
   }
 
@@ -115,12 +143,15 @@ class Finder {
     const HeapPaths::Path as_parameter = paths_.path_as_parameter(node);
     if (!as_parameter.empty()) return of_model(KeeperKind::kParameters, as_parameter, ObjectGraph::kModule);
     const HeapPaths::Path as_gradient = paths_.path_as_gradient(node);
-    if (!as_gradient.empty()) return of_model(KeeperKind::kGradients, as_gradient, ObjectGraph::kModule);
+    if (!as_gradient.empty()) {
+      const PathWords words = words_of(paths_, as_gradient, ObjectGraph::kModule);
+      return keeper(KeeperKind::kGradients, words.text, words.id_text,
+                    "optimizer.zero_grad(set_to_none=True) frees gradients after the step");
+    }
     const HeapPaths::Path path = paths_.path_to(node);
     if (has_flag(paths_, path, ObjectGraph::kAutograd)) return of_path(KeeperKind::kAutograd, path, node);
     if (has_name(paths_, path, ".grad")) return of_model(KeeperKind::kGradients, path, ObjectGraph::kModule);
-    if (has_flag(paths_, path, ObjectGraph::kOptimizer))
-      return of_model(KeeperKind::kOptimizer, path, ObjectGraph::kOptimizer);
+    if (is_state_of_optimizer(paths_, path)) return of_model(KeeperKind::kOptimizer, path, ObjectGraph::kOptimizer);
     return of_path(KeeperKind::kVariable, path, node);
   }
 
@@ -137,9 +168,20 @@ class Finder {
     const bool whole = paths_.dominates(path[at]->to, node);
     while (!paths_.dominates(path[at]->to, node)) ++at;
     if (whole && !paths_.has_several_holders(path[at]->to))
-      return keeper(kind, words.text, words.id_text, hint_of(kind, words));
+      return keeper(kind, words.text, words.id_text, hint_on(path, kind, words));
     if (++searches_ > kMostSearches) return keeper(kind, "shared by several variables", "shared");
     return shared(kind, path, words, path[at]->to);
+  }
+
+  std::string hint_on(const HeapPaths::Path& path, KeeperKind kind, const PathWords& words) const {
+    if (kind != KeeperKind::kAutograd) return hint_of(kind, words);
+    std::uint64_t bytes = 0;  // of the tensor before the graph
+    for (const HeapPaths::Step* step : path) {
+      const ObjectGraph::Node* node = paths_.object(step->to);
+      if (node == nullptr || (node->flags & ObjectGraph::kAutograd) != 0) break;
+      bytes = largest_[step->to - HeapPaths::node_of_object(0)];
+    }
+    return hint_of_graph(words, bytes <= kMostBytesOfScalar);
   }
 
   // The keeper of memory that is kept in several ways. They part after the last object that all of them lead over.
@@ -156,7 +198,7 @@ class Finder {
       std::string name = "`" + before + paths_.graph().strings[step->name] + "`";
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
     }
-    if (names.size() < 2) return keeper(kind, words.text, words.id_text, hint_of(kind, words));
+    if (names.size() < 2) return keeper(kind, words.text, words.id_text, hint_on(path, kind, words));
     std::string text = "shared by ";
     for (std::size_t i = 0; i < names.size() && i < kMostNames; ++i)
       text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
@@ -166,6 +208,7 @@ class Finder {
 
   const std::vector<LiveBlock>& blocks_;
   HeapPaths paths_;
+  std::vector<std::uint64_t> largest_;  // of each object of the graph: the bytes of its memory
   std::map<std::pair<KeeperKind, std::string>, Keeper> rows_;
   std::size_t searches_ = 0;
 };

@@ -380,12 +380,88 @@ WAYS = [
     ("torch function mode", MODE, [("variable", "`kept`, a list", 24)]),
 ]
 
+# Neighbours of those ways.
+NUMPY_ARRAY = """
+import numpy
+class Replay:
+    def __init__(self): self.data = numpy.empty((10, 2), dtype=object)
+replay = Replay()
+for number in range(6):
+    replay.data[number, 0] = mib(4)
+"""
+RETAINED_GRADIENT = """
+weight = torch.ones(6 << 20, device=DEVICE, requires_grad=True)
+middle = weight * 2
+middle.retain_grad()
+middle.sum().backward()
+weight.grad = None
+"""
+NODE = """
+net = net_of()
+node = net(torch.randn(1024, 1024, device=DEVICE)).mean().grad_fn
+"""
+TENSOR_HOOK = """
+weight = torch.ones(3, device=DEVICE, requires_grad=True)
+def watch():
+    batch = mib(24)
+    weight.register_hook(lambda gradient: None if batch is None else None)
+watch()
+"""
+OPTIMIZER_HISTORY = """
+net = net_of()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+optimizer.history = [mib(8) for _ in range(3)]
+"""
+PARTS = """
+class Attention(torch.nn.Module):
+    def forward(self, key): self.cache = [key]
+layers = torch.nn.ModuleList([Attention()])
+layers[0](mib(24))
+"""
+ENSEMBLE = """
+ensemble = [net_of() for _ in range(3)]
+"""
+SIGNAL = """
+import signal
+def watch():
+    batch = mib(24)
+    signal.signal(signal.SIGUSR1, lambda *_: batch)
+watch()
+"""
+CHAIN = """
+class Node:
+    def __init__(self, data, following): self.data, self.next = data, following
+head = None
+for _ in range(24):
+    head = Node(mib(1), head)
+"""
+LAZY_MODULE = """
+import sys, types
+class Lazy(types.ModuleType):
+    def __getattr__(self, name): raise AttributeError(name)
+sys.modules["lazy"] = Lazy("lazy")
+sys.modules["lazy"].table = mib(24)
+"""
+NEIGHBOURS = [
+    ("numpy array", NUMPY_ARRAY, [("variable", "`replay.data`, a ndarray", 24)]),
+    ("retain_grad", RETAINED_GRADIENT, [("gradients", "`middle.grad`", 24)]),
+    ("autograd's node", NODE, [("autograd", "`node`" + GRAPH, 12)]),
+    ("hook of a tensor", TENSOR_HOOK,
+     [("variable", "`weight._backward_hooks`, a OrderedDict -> batch, a variable of its closure", 24)]),
+    ("attribute of an optimizer", OPTIMIZER_HISTORY, [("variable", "`optimizer.history`, a list", 24)]),
+    ("part of a module", PARTS, [("variable", "`layers[0].cache`, a list", 24)]),
+    ("ensemble", ENSEMBLE, [("parameters", "`ensemble`, a list", 24)]),
+    ("signal handler", SIGNAL, [("variable", "`the handler of SIGUSR1 -> batch, a variable of its closure`", 24)]),
+    ("chain", CHAIN, [("variable", "`head.next...data`", 22)]),
+    ("lazy module", LAZY_MODULE, [("variable", "`lazy.table`", 24)]),
+]
+
 # Two ways in one program: each still has its own row.
 _BY_NAME = {name: (text, rows) for name, text, rows in WAYS}
 PAIRS = [("losses", "deque"), ("total", "default value"), ("lru_cache", "generator"), ("queue", "cycle"),
          ("custom function", "slots"), ("closure", "views"), ("class attribute", "partial"), ("metric", "shared"),
          ("create_graph", "nested"), ("dataclass", "future")]
-PROGRAMS = WAYS + [(f"{one} and {other}", _BY_NAME[one][0] + _BY_NAME[other][0],
+PROGRAMS = WAYS + NEIGHBOURS + [(f"{one} and {other}", _BY_NAME[one][0] + _BY_NAME[other][0],
                     [row for name in (one, other) for row in _BY_NAME[name][1] if " line " not in row[1]])
                    for one, other in PAIRS]
 

@@ -462,6 +462,35 @@ class Situations(Views):
         self.assertIn("2 saved tensors behind hooks, which are not read", done.stdout)
 
     @each_python
+    def test_keepers_of_neighbours(self, python):
+        """What the interpreter alone has, what a torch.nn module is made of, a chain, a module of another class."""
+        text = TORCH + """
+import signal, types
+def watch():
+    batch = torch.empty(TENSOR)
+    signal.signal(signal.SIGUSR1, lambda *_: batch)
+watch()
+class Lazy(types.ModuleType):
+    def __getattr__(self, name): raise SystemExit(name)
+sys.modules["lazy"] = Lazy("lazy")
+sys.modules["lazy"].table = torch.empty(TENSOR)
+class Node:
+    def __init__(self, following): self.data, self.next = torch.empty(TENSOR), following
+head = Node(Node(Node(Node(None))))
+layers = torch.nn.Module()
+layers._modules["0"] = torch.nn.Module()
+layers._modules["0"].cache = torch.empty(TENSOR)
+node = torch.nn.Linear(4)(torch.Tensor(TENSOR)).grad_fn
+"""
+        self.assertEqual(self.run_python(python, text), ("", ""))
+        dump, = glob.glob(os.path.join(self.folder, "*.dump"))
+        found = {row["path"]: row["bytes"] for row in self.keepers(dump)["kept"] if row["bytes"] >= TENSOR}
+        self.assertEqual(found, {
+            "`the handler of SIGUSR1 -> batch, a variable of its closure`": TENSOR, "`lazy.table`": TENSOR,
+            "`head.data`": TENSOR, "`head.next.data`": TENSOR, "`head.next...data`": 2 * TENSOR,
+            "`layers[0].cache`": TENSOR, "`node` -> Tensor.grad_fn -> saved tensors": TENSOR})
+
+    @each_python
     def test_keepers_of_frozen_objects(self, python):
         """gc.get_objects() leaves out the objects of gc.freeze()."""
         self.run_python(python, TORCH + "import gc\nclass Trainer: pass\ntrainer = Trainer()\n"

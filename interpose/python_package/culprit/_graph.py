@@ -36,6 +36,7 @@ MOST_STEPS = 200_000  # nodes of autograd's graphs: each costs about 10 us
 _CONTAINER, _MODULE, _OPTIMIZER, _TENSOR, _AUTOGRAD, _PARAMETERS, _RAISED, _CLASS = (1 << bit for bit in range(8))
 _LONGEST = 60
 _CALIBRATED = 64
+_OBJECTS = 17  # NumPy's number for elements that are objects
 _FROZEN_AT_START = 2000  # CPython 3.12 begins with 375 such objects; a program that has begun has thousands more
 
 
@@ -134,13 +135,22 @@ class _Tensors:
         get = getattr(type(getter), "__get__", None)
         return get(getter, tensor, self.base) if get is not None else object.__getattribute__(tensor, name)
 
-    def add(self, tensors: "list[Any]") -> None:
+    def is_node(self, kind: type) -> bool:
+        """Whether a type is one of autograd's nodes."""
+        return _of_c(kind, "next_functions") is not None and _of_c(kind, "metadata") is not None
+
+    def add(self, tensors: "list[Any]", nodes: "list[Any]") -> None:
+        """`nodes`: those of autograd that Python's objects have, also without a tensor."""
         self._learn_layout([tensor for tensor in tensors if type(tensor) in self.plain])
         queue: list[Any] = []
         grads: list[Any] = []
         for tensor in tensors:
             self._guarded(self._add_storage, tensor)
             self._guarded(self._add_graph_of, tensor, queue, grads)
+        for node in nodes:
+            if id(node) not in self.seen:
+                self.seen[id(node)] = node
+                queue.append(node)
         known = {id(tensor) for tensor in tensors}
         for grad in grads:
             if id(grad) not in known:
@@ -164,13 +174,19 @@ class _Tensors:
     def _add_graph_of(self, tensor: "Any", queue: "list[Any]", grads: "list[Any]") -> None:
         if not self._get(tensor, "requires_grad"):
             return
-        if self._get(tensor, "is_leaf"):
+        for name in "_backward_hooks", "_post_accumulate_grad_hooks":
+            if _descriptor(self.base, name) is not None:
+                hooks = self._get(tensor, name)
+                if hooks is not None:
+                    self._add_edge(tensor, hooks, f".{name}")
+        is_leaf = self._get(tensor, "is_leaf")
+        if is_leaf or self._get(tensor, "retains_grad"):
             grad = self._get(tensor, "grad")
             if grad is not None:
                 self._add_edge(tensor, grad, ".grad")
                 grads.append(grad)
         # The node of a view that was changed in place would be made anew.
-        elif not self._get(tensor, "_is_view")() or self._get(tensor, "_version") == 0:
+        if not is_leaf and (not self._get(tensor, "_is_view")() or self._get(tensor, "_version") == 0):
             self._follow(tensor, self._get(tensor, "grad_fn"), " -> Tensor.grad_fn", queue)
 
     def _follow(self, source: "Any", node: "Any", name: str, queue: "list[Any]") -> None:
@@ -264,12 +280,33 @@ class _Tensors:
             self.hidden += 1
 
 
+def _arrays_of_numpy(words: "Any") -> "Any":
+    """NumPy's type of arrays, whose elements the collector does not know; None where the layout that the library reads
+    (interpose/inside_python/object_arrays.h) is not that of an array of this code."""
+    numpy = sys.modules.get("numpy")
+    kind = getattr(numpy, "ndarray", None)
+    if type(kind) is not type or _type_name(kind) != "ndarray":
+        return None
+    one = kind((3,), object)
+    part = one[:2]
+    fields, fields_of_part = words(id(one), 9), words(id(part), 9)
+    if len(fields) != 9 or len(fields_of_part) != 9:
+        return None
+    _, _, elements, dimensions, sizes, _, base, element_type, flags = fields
+    known = (dimensions & 0xffffffff == 1 and words(sizes, 1) == [3] and base == 0 and fields_of_part[6] == id(one)
+             and set(words(elements, 3)) <= {0, id(None)} and element_type == id(one.dtype) and flags & 7 == 7
+             and [word >> 32 for word in words(element_type + 24, 1)] == [_OBJECTS])
+    return kind if known else None
+
+
 def _items_of_deque(thing: "Any") -> "list[Any]":
     return [one for one in gc.get_referents(thing) if one is not type(thing)]
 
 
 class _Graph:
-    def __init__(self, torch: "Any") -> None:
+    """`arrays`: see _arrays_of_numpy()."""
+
+    def __init__(self, torch: "Any", arrays: "Any") -> None:
         self.strings: dict[str, int] = {}
         self.nodes: list[int] = []
         self.edges: list[int] = []
@@ -277,6 +314,7 @@ class _Graph:
         self.index: dict[int, int] = {}  # by id
         self.named: set[tuple[int, int]] = set()
         self.owned: dict[int, int] = {}  # dictionaries: _CLASS, _PARAMETERS, or another instance's own (0)
+        self.of_modules: set[int] = set()  # those of torch.nn.Module
         self.parts: dict[int, str] = {}  # tuples that are a part of a function, and the name of what is in them
         self.slots: dict[type, list[tuple[str, Any]]] = {}
         self.kinds: dict[type, tuple[int, int]] = {}
@@ -284,6 +322,7 @@ class _Graph:
         self.module = getattr(nn, "Module", None)
         self.optimizer = getattr(optim, "Optimizer", None)
         self.tensor = getattr(torch, "Tensor", None)
+        self.arrays = arrays
 
     def string(self, text: str) -> int:
         return self.strings.setdefault(text, len(self.strings))
@@ -297,14 +336,15 @@ class _Graph:
                                (BaseException, _RAISED), (type, _CLASS)):
                 if base is not None and any(one is base for one in bases):
                     flags |= flag
-            if any(base in _LENGTHS for base in bases) or _type_name(kind) == "deque":
+            if any(base in _LENGTHS for base in bases) or _type_name(kind) == "deque" or kind is self.arrays:
                 flags |= _CONTAINER
             known = self.kinds[kind] = self.string(_type_name(kind)), flags
         return known
 
-    @staticmethod
-    def _length(thing: "Any", kind: type) -> int:
-        """Of a container, by the function of Python's own type."""
+    def _length(self, thing: "Any", kind: type) -> int:
+        """Of a container, by the function of Python's own type, or of NumPy's."""
+        if kind is self.arrays:
+            return int(thing.size)
         for base in _mro(kind):
             if base in _LENGTHS:
                 number: int = _LENGTHS[base](thing)
@@ -316,6 +356,8 @@ class _Graph:
         for thing, count in zip(things, outside):
             kind = type(thing)
             text, flags = self._kind(kind)
+            if kind is _referrers._Function and count:  # perhaps a callback that C code alone has
+                text = self.string(f"function {thing.__qualname__}"[:_LONGEST])
             if id(thing) in autograd:
                 flags |= _AUTOGRAD
             self.nodes += (text, flags, self._length(thing, kind) if flags & _CONTAINER else 0, count)
@@ -352,8 +394,8 @@ class _Graph:
             for key, value in list(dict.items(thing)):
                 if id(value) in self.index:
                     text = _key_text(key)
-                    attribute = flags is not None and type(key) is str and not key.isdigit()
-                    self.edge(thing, value, f".{key}"[:_LONGEST] if attribute else f"[{text}]")
+                    self.edge(thing, value, f"[{text}]" if flags is None or type(key) is not str
+                              else self._attribute(key, id(thing) in self.of_modules))
                 if id(key) in self.index:
                     self.edge(thing, key, " -> a key of it")
 
@@ -386,15 +428,24 @@ class _Graph:
             for value in gc.get_referents(thing):
                 self.edge(thing, value, " -> its cache")
 
+    @staticmethod
+    def _attribute(key: str, of_module: "int | bool") -> str:
+        """The name of an attribute, as the program writes it: `net.weight`, and `layers[0]` for a part of a module."""
+        if of_module and key in ("_parameters", "_buffers", "_modules"):
+            return ""
+        return f"[{key}]" if key.isdigit() else f".{key}"[:_LONGEST]
+
     def _name_attributes(self, thing: "Any", kind: type, flags: int) -> None:
         variables = _read(thing, "__dict__")
         if type(variables) is dict:
             if id(variables) in self.index:
                 self.owned[id(variables)] = 0
+                if flags & _MODULE:
+                    self.of_modules.add(id(variables))
                 self.edge(thing, variables, "")
             for key, value in list(variables.items()):
                 if id(variables) not in self.index and type(key) is str:
-                    self.edge(thing, value, f".{key}"[:_LONGEST])
+                    self.edge(thing, value, self._attribute(key, flags & _MODULE))
                 # An OrderedDict up to PyTorch 2.4.
                 if flags & _MODULE and key in ("_parameters", "_buffers", "_modules") and dict in _mro(type(value)):
                     self.owned[id(value)] = 0 if key == "_modules" else _PARAMETERS
@@ -473,10 +524,6 @@ def without_modes(torch: "Any") -> "Any":
     return guard() if guard is not None else _Nothing()
 
 
-def _variables_of_module(module: object) -> "dict[str, Any] | None":
-    return vars(module) if type(module) is type(sys) else None
-
-
 def _add_others(found: "list[tuple[Any, str, Any]]", known: "list[Any]", owners: "list[Any]",
                 places: "list[tuple[int, int]]", pools: "list[str]") -> None:
     """Objects of other frameworks than PyTorch: the object, its framework, its reader."""
@@ -502,6 +549,17 @@ def _add_context_variables(graph: _Graph, things: "list[Any]") -> None:
                     graph.variables += (number, graph.string(f"{variable.name}, a context variable"), 0)
 
 
+def _add_signal_handlers(graph: _Graph) -> None:
+    """The interpreter's own table has them, which is no object."""
+    signal = sys.modules["_signal"]
+    numbers = {number: name for name, number in vars(signal).items()
+               if name.startswith("SIG") and not name.startswith("SIG_") and type(number) is int}
+    for number, name in numbers.items():
+        place = graph.index.get(id(signal.getsignal(number)))
+        if place is not None:
+            graph.variables += (place, graph.string(f"the handler of {name}"), 0)
+
+
 def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", modules: "dict[int, str]") -> None:
     for end in ends:
         module = modules[id(end)]
@@ -510,6 +568,7 @@ def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", module
             if number is not None and type(key) is str:
                 graph.variables += (number, graph.string(key if module == "__main__" else f"{module}.{key}"), 0)
     _add_context_variables(graph, things)
+    _add_signal_handlers(graph)
     for frame in _referrers._Names._running_frames():
         for key, value in _referrers._variables_of(frame).items():
             number = graph.index.get(id(value))
@@ -523,10 +582,11 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     _readers.known_arrays(). `devices`: numbers of c10::DeviceType. None: no GPU memory is there, or nothing leads to
     it."""
     heap_edges, heap_objects, words, pointers = natives
+    arrays = _readers.attempt(_arrays_of_numpy, words)
     everything = gc.get_objects()
     if gc.get_freeze_count() > _FROZEN_AT_START:  # those objects are not in that list
-        roots = [*everything, sys.modules, *map(_variables_of_module, list(sys.modules.values()))]
-        everything = heap_objects(roots, MOST_OBJECTS)
+        roots = [*everything, sys.modules, *map(_referrers.variables_of_module, list(sys.modules.values()))]
+        everything = heap_objects(roots, MOST_OBJECTS, arrays)
         del roots
         if everything is None:
             return {"problem": "the objects of gc.freeze() were not searched: too many, or no memory for it"}
@@ -538,7 +598,9 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     types = {*others, *(tensors.find_types(everything) if tensors is not None else ())}
     found = [thing for thing in everything if type(thing) in types]
     if tensors is not None:
-        tensors.add([thing for thing in found if type(thing) in tensors.types])
+        nodes = {kind for kind in set(map(type, everything)) if tensors.is_node(kind)}
+        tensors.add([thing for thing in found if type(thing) in tensors.types],
+                    [thing for thing in everything if type(thing) in nodes])
         owners, places, extra = tensors.owners, tensors.places, tensors.ends
     pools = ["torch"] * len(owners)
     found = [(thing, *others[type(thing)]) for thing in found if type(thing) in others]
@@ -550,10 +612,10 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     if not owners and not pointers():
         return nothing
     modules = _referrers._names_of_modules()
-    ends = list({id(variables): variables for variables in map(_variables_of_module, list(sys.modules.values()))
+    ends = list({id(variables): variables for variables in map(_referrers.variables_of_module, list(sys.modules.values()))
                  if id(variables) in modules}.values())
     number = len(everything)
-    part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True)
+    part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True, arrays)
     del everything
     if part is None:
         return {"problem": f"its {number:,} objects were not searched: too many, or no memory for it"}
@@ -562,7 +624,7 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     things, pairs, outside, *raw = part
     if not things:
         return nothing
-    graph = _Graph(torch)
+    graph = _Graph(torch, arrays)
     graph.add_nodes(things, memoryview(outside).cast("I"), tensors.seen if tensors is not None else {})
     # _add_variables() has the variables of modules.
     end_ids = {id(end) for end in ends}

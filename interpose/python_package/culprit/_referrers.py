@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _Function: "Any" = type(lambda: None)
 _Method = type(_Function.__get__(lambda self: None, object()))
 _Module = type(sys)
+_variables_of_modules: "Any" = _Module.__dict__["__dict__"]
+_bases_of_type: "Any" = type.__dict__["__mro__"]
 _closure: "Any" = (lambda value: lambda: value)(0).__closure__
 _Cell = type(_closure[0])
 
@@ -90,12 +92,20 @@ def _exception_text(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
+def variables_of_module(module: object) -> "dict[str, Any] | None":
+    """The dictionary of a module, also of one whose class a program has made (lazy imports); None: it is no module."""
+    if not any(base is _Module for base in _bases_of_type.__get__(type(module))):
+        return None
+    found = _variables_of_modules.__get__(module)
+    return found if type(found) is dict else None
+
+
 def _names_of_modules() -> "dict[int, str]":
     """{id of a module's dictionary: its name}. multiprocessing has the main module a second time, as __mp_main__."""
     found: dict[int, tuple[int, str]] = {}  # id -> (how good the name is, name)
     for name, module in list(sys.modules.items()):
-        if type(module) is _Module and type(name) is str:
-            variables = vars(module)
+        variables = variables_of_module(module)
+        if variables is not None and type(name) is str:
             own_name = variables.get("__name__")
             rank = 2 if name == "__main__" else 1 if type(own_name) is str and own_name == name else 0
             if rank > found.get(id(variables), (-1,))[0]:

@@ -25,7 +25,7 @@ class SavedTensor(ctypes.Structure):
 
 class Node:
     """A node of autograd's graph. It keeps the memory of a tensor that it saved, and not the tensor."""
-    __slots__ = ("_raw_saved_self", "alive", "next_functions")
+    __slots__ = ("_raw_saved_self", "alive", "metadata", "next_functions")
 
     def __init__(self, following=(), saved=None, hooks=0):
         self.next_functions = tuple((one, 0) for one in following)

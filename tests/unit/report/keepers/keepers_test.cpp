@@ -47,6 +47,10 @@ class Heap {
     blocks_.push_back({{address, mib * kMiB}, false});
     return address;
   }
+  void memory_of(std::uint32_t node, std::uint64_t bytes) {
+    graph_.memory.push_back({node, next_, bytes});
+    next_ += kMiB;
+  }
   void same_memory(std::uint32_t node, std::uint64_t address) { graph_.memory.push_back({node, address + 512, 1}); }
   void block(std::uint64_t mib, bool private_pool) {
     blocks_.push_back({{next_, mib * kMiB}, private_pool});
@@ -105,6 +109,120 @@ TEST_CASE("a list of losses keeps the graph of each step", "[keepers]") {
   Heap other;
   other.variable("others", losses(&other, 20, 3));
   CHECK(other.keepers().front().id != keeper.id);
+}
+
+TEST_CASE("the hint for a graph follows the tensor that has it", "[keepers]") {
+  const auto hint = [](const char* container, std::uint64_t bytes) {
+    Heap heap;
+    const std::uint32_t tensor = heap.object("Tensor", ObjectGraph::kTensor);
+    if (bytes != 0) heap.memory_of(tensor, bytes);
+    heap.edge(tensor, heap.owner("MulBackward0", 8, ObjectGraph::kAutograd), " -> Tensor.grad_fn");
+    std::uint32_t named = tensor;
+    if (container != nullptr) {
+      named = heap.object(container, ObjectGraph::kContainer, 1);
+      heap.edge(named, tensor, "[0]");
+    }
+    heap.variable("kept", named);
+    return heap.keepers().front().hint;
+  };
+  CHECK(hint("list", 4).find("append loss.item()") == 0);
+  CHECK(hint("tuple", 4).find("a value that is kept") == 0);
+  CHECK(hint(nullptr, 4).find("a value that is kept") == 0);
+  // loss.item() would fail.
+  CHECK(hint("list", 4096).find("keep tensor.detach()") == 0);
+  CHECK(hint(nullptr, 4096).find("keep tensor.detach()") == 0);
+}
+
+TEST_CASE("the depth of a chain or of a tree is no part of its name", "[keepers]") {
+  const auto chain = [](int length) {
+    Heap heap;
+    std::uint32_t before = heap.object("Node");
+    heap.variable("head", before);
+    for (int i = 0; i < length; ++i) {
+      const std::uint32_t node = heap.object("Node"), own = heap.object("dict");
+      heap.edge(before, own, "");
+      heap.edge(own, node, ".next");
+      heap.edge(node, heap.tensor(1), ".data");
+      before = node;
+    }
+    return heap;
+  };
+  CHECK(chain(5).rows() == Rows{{"variable `head.next.data`", 1}, {"variable `head.next...data`", 4}});
+  CHECK(chain(90).keepers().front().id == chain(5).keepers().front().id);
+
+  Heap tree;
+  std::uint32_t above = tree.object("Node");
+  tree.variable("root", above);
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t list = tree.list(1), node = tree.object("Node");
+    tree.edge(above, list, ".children");
+    tree.edge(list, node, "[0]");
+    tree.edge(node, tree.tensor(1), ".data");
+    above = node;
+  }
+  CHECK(tree.rows() == Rows{{"variable `root.children`, a list of 1 -> .data", 4}});
+}
+
+TEST_CASE("an optimizer has a state, and other attributes", "[keepers]") {
+  Heap heap;
+  const std::uint32_t optimizer = heap.object("Adam", ObjectGraph::kOptimizer), own = heap.object("dict");
+  const std::uint32_t state = heap.list(1), history = heap.list(1);
+  heap.edge(optimizer, own, "");
+  heap.edge(own, state, ".state");
+  heap.edge(state, heap.tensor(2), "[0]");
+  heap.edge(own, history, ".history");
+  heap.edge(history, heap.tensor(3), "[0]");
+  heap.variable("optimizer", optimizer);
+  CHECK(heap.rows() == Rows{{"optimizer `optimizer`", 2}, {"variable `optimizer.history`, a list of 1", 3}});
+}
+
+TEST_CASE("hints about exceptions and caches are given where they hold", "[keepers]") {
+  Heap heap;
+  const std::uint32_t error = heap.object("Failed", ObjectGraph::kException), traceback = heap.object("traceback");
+  heap.variable("failure", error);
+  heap.edge(error, heap.tensor(1), ".batch");
+  heap.edge(error, traceback, ".__traceback__");
+  heap.edge(traceback, heap.tensor(2), " -> work() line 3: batch");
+  const std::uint32_t unbounded = heap.object("_lru_cache_wrapper"), bounded = heap.object("_lru_cache_wrapper");
+  heap.variable("table", unbounded);
+  heap.variable("last", bounded);
+  const std::uint32_t results = heap.object("dict", ObjectGraph::kContainer, 1);
+  heap.edge(unbounded, results, " -> its cache");
+  heap.edge(results, heap.tensor(4), "[1]");
+  heap.edge(bounded, heap.tensor(8), " -> its cache");
+  std::map<std::string, std::string> hints;
+  for (const Keeper& keeper : heap.keepers()) hints[keeper.path] = keeper.hint.substr(0, 22);
+  CHECK(hints == std::map<std::string, std::string>{
+                     {"`failure.batch`", ""},
+                     {"`failure.__traceback__ -> work() line 3: batch`", "an exception keeps the"},
+                     {"`table -> its cache`, a dict of 1", "functools.lru_cache(ma"},
+                     {"`last -> its cache`", "a smaller maxsize of f"}});
+}
+
+TEST_CASE("a module in a list is named by the list", "[keepers]") {
+  Heap heap;
+  const std::uint32_t list = heap.list(2);
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t net = heap.object("Linear", ObjectGraph::kModule),
+                        parameters = heap.object("dict", ObjectGraph::kParameters);
+    heap.edge(list, net, "[0]");
+    heap.edge(net, parameters, "");
+    heap.edge(parameters, heap.tensor(4), ".weight");
+  }
+  heap.variable("ensemble", list);
+  CHECK(heap.rows() == Rows{{"parameters `ensemble`, a list of 2", 8}});
+}
+
+TEST_CASE("a callback of C code is described by what it keeps", "[keepers]") {
+  Heap heap;
+  const std::uint32_t callback = heap.object("function watch.<locals>.<lambda>", 0, 0, true),
+                      cells = heap.object("tuple"), cell = heap.object("cell");
+  heap.edge(callback, cells, "");
+  heap.edge(cells, cell, "");
+  heap.edge(cell, heap.tensor(4), " -> batch, a variable of its closure");
+  CHECK(heap.rows() == Rows{{"native C code that has a reference to a function watch.<locals>.<lambda> -> batch, a "
+                             "variable of its closure",
+                             4}});
 }
 
 TEST_CASE("what several variables hold is a row of its own", "[keepers]") {
