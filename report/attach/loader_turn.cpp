@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds kBetweenLooks{20};
+constexpr std::chrono::microseconds kBetweenOwners{20};
 constexpr std::chrono::milliseconds kLongestHold{1};  // while the borrowed thread takes the lock
 
 }  // namespace
@@ -29,7 +29,7 @@ bool LoaderTurn::wait(Deadline deadline) {
     if (owner != 0 && !held && choice_->may_be_stopped(owner)) {
       hold_at_release(owner, deadline);
     } else {
-      std::this_thread::sleep_for(kBetweenLooks);
+      std::this_thread::sleep_for(kBetweenOwners);
     }
   }
 }
@@ -46,7 +46,7 @@ bool LoaderTurn::is_at_release(pid_t thread) const {
 // The thread has the lock, or had it a moment ago.
 void LoaderTurn::hold_at_release(pid_t thread, Deadline deadline) {
   if (trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) {
-    std::this_thread::sleep_for(kBetweenLooks);  // another tracer has it, or it ends
+    std::this_thread::sleep_for(kBetweenOwners);  // another tracer has it, or it ends
     return;
   }
   const BorrowedThread::Stop stop = BorrowedThread::stop_seized(process_, thread, waiter_, deadline);
@@ -85,7 +85,7 @@ void LoaderTurn::pass_to(pid_t borrowed, const std::function<bool()>& done) {
   for (const Deadline end = after(kLongestHold); steady_clock::now() < end && !done();) {
     const std::optional<LoadingLock::State> state = lock_.read(process_);
     if (!state || (state->word != 0 && state->owner == number)) break;
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenOwners);
   }
   let_go();
 }

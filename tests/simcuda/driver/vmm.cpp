@@ -67,7 +67,7 @@ Physical* make_physical(Call& call, std::size_t bytes, const CUmemAllocationProp
 }
 
 // Memory of another process: as much of this one's.
-Physical* import_foreign(Call& call, int descriptor) {
+Physical* import_foreign_memory(Call& call, int descriptor) {
   SharedDescription shared;
   if (!read_description(descriptor, &shared) || shared.pool != 0 || shared.bytes == 0) return nullptr;
   return make_physical(call, shared.bytes, shared.properties, call.device(static_cast<int>(shared.device)));
@@ -308,7 +308,7 @@ SIM(cuMemImportFromShareableHandle)
     // Within one process an import is one more reference to the same memory.
     ++physical->references;
   } else {
-    physical = simcuda::import_foreign(call, descriptor);
+    physical = simcuda::import_foreign_memory(call, descriptor);
     if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
   }
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
