@@ -24,8 +24,8 @@ namespace culprit {
 // the program but the functions that the collector calls at any time.
 PyObject* heap_edges(PyObject* self, PyObject* arguments);
 
-// heap_objects(roots, most[, arrays]) -> a list of all objects that the collector tracks and that can be reached from the list
-// `roots`, or None: gc.get_objects() leaves out those of gc.freeze(). Needs the GIL.
+// heap_objects(roots, most[, arrays]) -> a list of all objects that the collector tracks and that can be reached from
+// the list `roots`, or None: gc.get_objects() leaves out those of gc.freeze(). Needs the GIL.
 PyObject* heap_objects(PyObject* self, PyObject* arguments);
 
 // words(address, count) -> a list of at most 64 words of eight bytes; empty where they cannot be read. Needs the GIL.

@@ -11,10 +11,10 @@ namespace culprit::report {
 
 struct PathWords {
   std::string text;
-  std::string name;           // the part of the text that is a name: "trainer.history"
-  std::string id_text;        // the same in each run: without lengths, places in lists and lines
-  std::size_t named = 0;      // the number of steps to the object that the text names; what it keeps is below it
-  std::string container;      // the type of that object, where it is a container
+  std::string name;       // the part of the text that is a name: "trainer.history"
+  std::string id_text;    // the same in each run: without lengths, places in lists and lines
+  std::size_t named = 0;  // the number of steps to the object that the text names; what it keeps is below it
+  std::string container;  // the type of that object, where it is a container
   bool by_traceback = false;
   bool by_cache = false, by_bounded_cache = false;  // of functools
 };

@@ -463,7 +463,7 @@ class Situations(Views):
 
     @each_python
     def test_keepers_of_neighbours(self, python):
-        """What the interpreter alone has, what a torch.nn module is made of, a chain, a module of another class."""
+        """Handlers that the interpreter alone has, parts of a torch.nn module, a chain, a module of another class."""
         text = TORCH + """
 import signal, types
 def watch():

@@ -612,8 +612,8 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     if not owners and not pointers():
         return nothing
     modules = _referrers._names_of_modules()
-    ends = list({id(variables): variables for variables in map(_referrers.variables_of_module, list(sys.modules.values()))
-                 if id(variables) in modules}.values())
+    dictionaries = map(_referrers.variables_of_module, list(sys.modules.values()))
+    ends = list({id(variables): variables for variables in dictionaries if id(variables) in modules}.values())
     number = len(everything)
     part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True, arrays)
     del everything
