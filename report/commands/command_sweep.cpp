@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "report/base/command_folder.h"
 #include "report/base/exit_codes.h"
 #include "report/base/file_error.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/progress.h"
-#include "report/base/command_folder.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"

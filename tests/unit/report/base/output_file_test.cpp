@@ -12,9 +12,9 @@
 #include <fstream>
 #include <vector>
 
+#include "report/base/command_folder.h"
 #include "report/base/file_error.h"
 #include "report/base/inherited_signals.h"
-#include "report/base/command_folder.h"
 #include "tests/catch.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/temporary_folder.h"
