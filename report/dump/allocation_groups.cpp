@@ -128,7 +128,7 @@ Part group_part(const Dump& dump, const RegionMap& regions, const std::vector<He
                          next_lost->state >> kStateBits == record.state >> kStateBits;
     if (only_lost && !is_lost) return;
     const Key key = key_of(record, holder);
-    const auto [at, added] = index.emplace(key, result.groups.size());
+    const auto [at, added] = index.try_emplace(key, result.groups.size());
     if (added) {
       AllocationGroup group;
       group.stack = record.stack;

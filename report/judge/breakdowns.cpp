@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "interpose/format/device_bytes.h"
-#include "report/causes/library_rules.h"
-#include "report/judge/pool_rules.h"
+#include "report/judge/stack_owners.h"
+#include "report/model/pool.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
 
@@ -36,7 +36,7 @@ void add(const BreakdownEntry& entry, std::vector<BreakdownEntry>* entries) {
 }
 
 Breakdown breakdown_of(const BreakdownRecord& record, const Dump& dump, const StackResolver& stacks,
-                       const PoolRules& pools) {
+                       StackOwners* owners) {
   Breakdown breakdown;
   breakdown.out_of_memory = record.reason == BreakdownReason::kOutOfMemory;
   breakdown.device = device_of(record.device);
@@ -55,7 +55,7 @@ Breakdown breakdown_of(const BreakdownRecord& record, const Dump& dump, const St
   for (const BreakdownShare& share : record.shares) {
     if (share.count == 0) continue;
     const ResolvedStack& stack = stacks.stack(share.stack);
-    const Pool* pool = pools.owning_pool(stack);
+    const Pool* pool = owners->pool(stack);
     add({&stack, api_of(dump, share.api, stack), share.kind, share.bytes, share.count,
          pool == nullptr ? "" : pool->name},
         &breakdown.entries);
@@ -68,12 +68,11 @@ Breakdown breakdown_of(const BreakdownRecord& record, const Dump& dump, const St
 }  // namespace
 
 std::vector<Breakdown> read_breakdowns(const std::vector<BreakdownRecord>& records, const Dump& dump,
-                                       const StackResolver& stacks) {
+                                       const StackResolver& stacks, StackOwners* owners) {
   std::vector<Breakdown> breakdowns;
-  const PoolRules pools(stacks);
   for (const BreakdownRecord& record : records) {
     if (record.reason == BreakdownReason::kPeak || record.reason == BreakdownReason::kOutOfMemory)
-      breakdowns.push_back(breakdown_of(record, dump, stacks, pools));
+      breakdowns.push_back(breakdown_of(record, dump, stacks, owners));
   }
   // A crash may leave two peaks of one device: the higher one comes first and is kept.
   std::stable_sort(breakdowns.begin(), breakdowns.end(), [](const Breakdown& left, const Breakdown& right) {
@@ -91,7 +90,7 @@ std::vector<Breakdown> read_breakdowns(const std::vector<BreakdownRecord>& recor
 }
 
 std::vector<Breakdown> read_freed_at_end(const std::vector<BreakdownRecord>& records, const Dump& dump,
-                                         const StackResolver& stacks) {
+                                         const StackResolver& stacks, StackOwners* owners) {
   using Key = std::tuple<std::uint8_t, Ref, std::uint16_t, Kind>;
   std::map<Key, std::pair<std::uint64_t, std::uint64_t>> live;  // bytes and number
   const auto ends = [](const BreakdownRecord& record) { return record.reason == BreakdownReason::kPythonEnds; };
@@ -102,8 +101,6 @@ std::vector<Breakdown> read_freed_at_end(const std::vector<BreakdownRecord>& rec
     ++count;
   });
   std::vector<Breakdown> breakdowns;
-  const PoolRules pools(stacks);
-  LibraryRules libraries;
   for (BreakdownRecord record : records) {
     if (!ends(record)) continue;
     for (BreakdownShare& share : record.shares) {
@@ -113,12 +110,12 @@ std::vector<Breakdown> read_freed_at_end(const std::vector<BreakdownRecord>& rec
         share.bytes -= std::min(share.bytes, still->second.first);
         share.count -= std::min(share.count, still->second.second);
       }
-      const bool own = pools.owning_pool(stack) == nullptr && libraries.owning_library(stack).empty();
+      const bool own = owners->pool(stack) == nullptr && owners->library(stack).empty();
       if (share.bytes == 0 || !own) share.count = 0;
     }
     // Of stacks outside of the list it is not known how much was freed.
     record.other_bytes = record.other_count = record.other_stacks = 0;
-    Breakdown breakdown = breakdown_of(record, dump, stacks, pools);
+    Breakdown breakdown = breakdown_of(record, dump, stacks, owners);
     breakdown.live_bytes = breakdown.live_count = 0;
     for (const BreakdownEntry& entry : breakdown.entries) {
       breakdown.live_bytes += entry.bytes;

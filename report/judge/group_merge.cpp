@@ -1,6 +1,7 @@
 #include "report/judge/group_merge.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <unordered_map>
 
@@ -18,8 +19,22 @@ using namespace format;
 
 namespace {
 
-void append(std::uint32_t number, std::string* key) {
+template <typename Number>
+void append(Number number, std::string* key) {
   key->append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+// The numbers of the frames, after how many there are, which marks the end of the stack in the key.
+void append(const ResolvedStack* stack, std::uint32_t Frame::*number, std::string* key) {
+  const std::size_t count = stack == nullptr ? 0 : stack->frames.size();
+  append(count, key);
+  if (count == 0) return;
+  std::size_t at = key->size();
+  key->resize(at + count * sizeof(std::uint32_t));
+  for (const Frame* frame : stack->frames) {
+    std::memcpy(key->data() + at, &(frame->*number), sizeof(std::uint32_t));
+    at += sizeof(std::uint32_t);
+  }
 }
 
 std::string key_of(const Evidence& evidence) {
@@ -34,12 +49,8 @@ std::string key_of(const Evidence& evidence) {
     key += '\0' + (module != nullptr ? module->path : std::string()) + '\0' + evidence.variable->name +
            std::to_string(evidence.variable->begin);
   }
-  // The number of frames marks the end of each stack in the key.
-  for (const ResolvedStack* stack : {evidence.stack, evidence.caught}) {
-    key += '\0' + std::to_string(stack == nullptr ? 0 : stack->frames.size()) + '\0';
-    if (stack == nullptr) continue;
-    for (const Frame* frame : stack->frames) append(frame->place, &key);
-  }
+  key += '\0';
+  for (const ResolvedStack* stack : {evidence.stack, evidence.caught}) append(stack, &Frame::place, &key);
   return key;
 }
 
@@ -91,10 +102,14 @@ void merge(const Group& from, Group* into) {
 }  // namespace
 
 std::string merge_key(const Group& group) {
-  std::string key = kind_name(group.kind) + '\0' + group.api + '\0' + group.library + '\0' +
-                    (group.device ? std::to_string(*group.device) : "-") + '\0' +
-                    std::to_string(group.stack->frames.size()) + '\0';
-  for (const Frame* frame : group.stack->frames) append(frame->code, &key);
+  // A report of many stacks needs a key for each of them, so its parts are appended and not made into texts.
+  std::string key;
+  key.reserve(64 + group.api.size() + group.library.size() + group.stack->frames.size() * sizeof(std::uint32_t));
+  append(group.kind, &key);
+  append(group.device.has_value(), &key);
+  append(group.device.value_or(0), &key);
+  key.append(group.api).append(1, '\0').append(group.library).append(1, '\0');
+  append(group.stack, &Frame::code, &key);
   for (const Evidence& evidence : group.evidence) key += key_of(evidence);
   return key;
 }

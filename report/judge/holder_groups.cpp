@@ -7,7 +7,8 @@
 
 namespace culprit::report {
 
-HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const StackResolver& stacks) {
+HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const StackResolver& stacks,
+                             StackOwners* owners) {
   Tables tables = std::move(contents->tables);
   auto python_holders = std::make_shared<std::deque<Variable>>();
   for (Held& held : tables.held) {
@@ -21,7 +22,7 @@ HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const Sta
       held.assigned = holder.assigned;
     }
   }
-  if (contents->python) add_python_holders(*contents->python, dump, stacks, &tables, python_holders.get());
+  if (contents->python) add_python_holders(*contents->python, dump, stacks, owners, &tables, python_holders.get());
   if (!tables.held.empty())
     tables.allocations = group_allocations(dump, tables.held, tables.range, tables.each, tables.only_lost);
   return {std::move(tables), std::move(python_holders)};

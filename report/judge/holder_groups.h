@@ -11,6 +11,7 @@
 
 namespace culprit::report {
 
+class StackOwners;
 class StackResolver;
 
 struct HolderGroups {
@@ -19,6 +20,7 @@ struct HolderGroups {
 };
 
 // Takes the tables out of the contents. `stacks` must have resolved the contents, and outlives the result.
-HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const StackResolver& stacks);
+HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const StackResolver& stacks,
+                             StackOwners* owners);
 
 }  // namespace culprit::report

@@ -4,13 +4,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "report/causes/library_rules.h"
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/evidence_builder.h"
 #include "report/judge/fingerprint.h"
 #include "report/judge/group_merge.h"
-#include "report/judge/pool_rules.h"
+#include "report/judge/stack_owners.h"
 #include "report/model/frame_text.h"
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"
@@ -26,8 +25,9 @@ namespace {
 // Makes the groups of one report.
 class Judge {
  public:
-  Judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options)
-      : dump_(dump), stacks_(stacks), options_(options), evidence_(dump, stacks, tables), pools_(stacks) {}
+  Judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
+        StackOwners* owners)
+      : dump_(dump), stacks_(stacks), options_(options), owners_(*owners), evidence_(dump, stacks, tables) {}
 
   // Counts for every stack all its allocations and those that were not freed.
   void read_history(const Tables& tables) {
@@ -160,8 +160,8 @@ class Judge {
       group.made = history->second.made;
       group.freed = history->second.made - history->second.kept;
     }
-    if (options_.default_suppressions) group.library = rules_.owning_library(*group.stack);
-    if (group.library.empty() && kind_class(kind) != KindClass::kObject) group.pool = pools_.owning_pool(*group.stack);
+    if (options_.default_suppressions) group.library = owners_.library(*group.stack);
+    if (group.library.empty() && kind_class(kind) != KindClass::kObject) group.pool = owners_.pool(*group.stack);
     return group;
   }
 
@@ -214,9 +214,8 @@ class Judge {
   const Dump& dump_;
   const StackResolver& stacks_;
   const JudgeOptions& options_;
+  StackOwners& owners_;
   const EvidenceBuilder evidence_;
-  const PoolRules pools_;
-  LibraryRules rules_;
   Verdicts verdicts_;
   FailedAllocations failed_allocations_;
 
@@ -235,8 +234,9 @@ Cause decide_cause(const std::vector<Evidence>& evidence) {
   return cause;
 }
 
-Verdicts judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options) {
-  Judge work(tables, dump, stacks, options);
+Verdicts judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
+               StackOwners* owners) {
+  Judge work(tables, dump, stacks, options, owners);
   work.read_history(tables);
   for (const AllocationGroup& group : tables.allocations) work.add(group);
   for (const ReleaseRecord& release : tables.releases) work.add(release);

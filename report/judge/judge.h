@@ -14,6 +14,7 @@
 
 namespace culprit::report {
 
+class StackOwners;
 class StackResolver;
 
 // The first cause, in the order of the enumeration, that any evidence points to; kNeverFreed without evidence.
@@ -29,6 +30,7 @@ struct Verdicts {
 };
 
 // The fourth step of a report. The stacks of the tables must have been resolved.
-Verdicts judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options);
+Verdicts judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
+               StackOwners* owners);
 
 }  // namespace culprit::report

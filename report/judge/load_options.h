@@ -11,6 +11,8 @@
 
 namespace culprit::report {
 
+struct JobCache;
+
 struct JudgeOptions {
   bool default_suppressions = true;  // list memory that libraries hold for themselves in a section of its own
   bool strict = false;               // count that section and cached memory as leaks
@@ -29,6 +31,7 @@ struct LoadOptions {
   // Of allocations only these, which a search of the running process has found lost.
   std::optional<std::vector<format::HolderRecord>> only_lost;
   MachineFacts machine;
+  JobCache* cache = nullptr;  // of the thread that makes the report, which nothing else uses meanwhile; nullptr: none
 };
 
 }  // namespace culprit::report

@@ -7,6 +7,7 @@
 #include "report/base/log.h"
 #include "report/base/progress.h"
 #include "report/judge/holder_groups.h"
+#include "report/judge/job_cache.h"
 #include "report/judge/marked_groups.h"
 #include "report/judge/summarise.h"
 #include "report/load/dump_contents.h"
@@ -20,7 +21,8 @@ std::shared_ptr<const StackResolver> resolve_stacks(const DumpContents& contents
                                                     const LoadOptions& options) {
   SymbolLookup lookup = options.lookup;
   if (!lookup) lookup = [&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options.symbols); };
-  auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks);
+  auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks,
+                                                options.cache != nullptr ? options.cache->stacks : nullptr);
   const std::vector<AllocationGroup>& groups = contents.tables.allocations;
   const bool lost =
       std::any_of(groups.begin(), groups.end(), [](const AllocationGroup& group) { return group.lost != 0; });
@@ -50,11 +52,14 @@ Report load_report(const Dump& dump, const LoadOptions& options) {
   std::shared_ptr<const StackResolver> stacks =
       timed("resolve", dump, [&] { return resolve_stacks(contents, dump, options); });
   const log::StepTime time("judge " + dump.path());
-  const HolderGroups groups = group_by_holder(&contents, dump, *stacks);
-  if (options.marked) add_marked_groups(contents.mark_sums, groups.tables, dump, *stacks, &contents.facts);
-  Verdicts verdicts = judge(groups.tables, dump, *stacks, options.judge);
-  Report report =
-      summarise(std::move(contents), dump, std::move(stacks), groups, std::move(verdicts), options.judge.strict);
+  StackOwners own;
+  StackOwners& owners = options.cache != nullptr && stacks->is_shared() ? options.cache->owners : own;
+  owners.examine(*stacks);
+  const HolderGroups groups = group_by_holder(&contents, dump, *stacks, &owners);
+  if (options.marked) add_marked_groups(contents.mark_sums, groups.tables, dump, *stacks, &owners, &contents.facts);
+  Verdicts verdicts = judge(groups.tables, dump, *stacks, options.judge, &owners);
+  Report report = summarise(std::move(contents), dump, std::move(stacks), groups, std::move(verdicts), &owners,
+                            options.judge.strict);
   dump.check_whole();
   return report;
 }

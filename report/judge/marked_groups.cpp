@@ -8,13 +8,14 @@
 namespace culprit::report {
 namespace {
 
-std::vector<Group> groups_of(std::vector<AllocationGroup> allocations, const Dump& dump, const StackResolver& stacks) {
+std::vector<Group> groups_of(std::vector<AllocationGroup> allocations, const Dump& dump, const StackResolver& stacks,
+                             StackOwners* owners) {
   Tables tables = {};
   tables.allocations = std::move(allocations);
   tables.range.since_ns = 1;  // the counts of the whole run say nothing about a moment
   JudgeOptions options;
   options.default_suppressions = false;
-  return judge(tables, dump, stacks, options).leaks;
+  return judge(tables, dump, stacks, options, owners).leaks;
 }
 
 std::vector<AllocationGroup> allocations_of(const MarkSums& sums) {
@@ -35,14 +36,14 @@ std::vector<AllocationGroup> allocations_of(const MarkSums& sums) {
 }  // namespace
 
 void add_marked_groups(const KeptMarkSums& kept, const Tables& tables, const Dump& dump, const StackResolver& stacks,
-                       Report* report) {
+                       StackOwners* owners, Report* report) {
   for (std::size_t i = 0; i < kept.sums.size() && i < report->marked.size(); ++i)
-    report->marked[i].groups = groups_of(allocations_of(kept.sums[i]), dump, stacks);
+    report->marked[i].groups = groups_of(allocations_of(kept.sums[i]), dump, stacks, owners);
   std::vector<AllocationGroup> now;
   for (const AllocationGroup& group : tables.allocations) {
     if (format::is_physical(group.kind) && !group.not_physical) now.push_back(group);
   }
-  report->live_now = groups_of(std::move(now), dump, stacks);
+  report->live_now = groups_of(std::move(now), dump, stacks, owners);
 }
 
 }  // namespace culprit::report

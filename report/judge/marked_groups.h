@@ -6,6 +6,7 @@
 
 namespace culprit::report {
 
+class StackOwners;
 class StackResolver;
 struct Report;
 
@@ -13,6 +14,6 @@ struct Report;
 // and of libraries, too. Memory at a mark has no evidence, which belongs to allocations: its cause is kCached or
 // kNeverFreed. The stacks of `kept` and of the tables must have been resolved.
 void add_marked_groups(const KeptMarkSums& kept, const Tables& tables, const Dump& dump, const StackResolver& stacks,
-                       Report* report);
+                       StackOwners* owners, Report* report);
 
 }  // namespace culprit::report

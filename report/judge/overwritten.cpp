@@ -1,9 +1,11 @@
 #include "report/judge/overwritten.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
+#include "report/model/frame_order.h"
 #include "report/model/frames.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
@@ -76,7 +78,11 @@ std::vector<Overwritten> find_overwritten(const Tables& tables, const Dump& dump
     list.push_back(std::move(found));
   }
   std::sort(list.begin(), list.end(), [](const Overwritten& left, const Overwritten& right) {
-    return std::tie(right.bytes, left.variable, left.first_ns) < std::tie(left.bytes, right.variable, right.first_ns);
+    const auto order = [](const Overwritten& one) {
+      return std::make_tuple(~one.bytes, std::cref(one.variable), one.first_ns);
+    };
+    if (order(left) != order(right)) return order(left) < order(right);
+    return precedes(left.stack, right.stack);
   });
   return list;
 }

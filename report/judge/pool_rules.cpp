@@ -4,11 +4,10 @@
 
 #include <cstring>
 #include <iterator>
-#include <vector>
 
+#include "report/model/frames.h"
 #include "report/model/pool.h"
 #include "report/model/program_frames.h"
-#include "report/model/stacks.h"
 
 namespace culprit::report {
 namespace {
@@ -94,10 +93,10 @@ const Pool* pool_by_name(const std::string& name) {
   return nullptr;
 }
 
-PoolRules::PoolRules(const StackResolver& stacks) {
-  std::unordered_map<const Module*, std::vector<std::size_t>> rules_of_module;
-  stacks.for_each_frame([&](const Frame& frame) {
-    const auto [rules, added] = rules_of_module.try_emplace(frame.module);
+void PoolRules::examine(const std::deque<Frame>& frames) {
+  for (; examined_ < frames.size(); ++examined_) {
+    const Frame& frame = frames[examined_];
+    const auto [rules, added] = rules_of_module_.try_emplace(frame.module);
     for (std::size_t i = 0; added && i < std::size(kRules); ++i) {
       if (is_for_module(kRules[i], frame.module)) rules->second.push_back(i);
     }
@@ -109,7 +108,7 @@ PoolRules::PoolRules(const StackResolver& stacks) {
       if (known.nameless < 0 && nameless) known.nameless = number;
     }
     if (known.named >= 0 || known.nameless >= 0) frames_.emplace(&frame, known);
-  });
+  }
 }
 
 const Pool* PoolRules::owning_pool(const ResolvedStack& stack) const {

@@ -1,27 +1,30 @@
 // The caching allocators of frameworks: recognises memory that is a segment of one of them.
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "report/model/pool.h"
 
 namespace culprit::report {
 
 struct Frame;
+struct Module;
 struct ResolvedStack;
-class StackResolver;
 
 // The pool with that name; nullptr when there is none.
 const Pool* pool_by_name(const std::string& name);
 
 // Recognises pools by the functions that take segments from CUDA; other allocations of the same libraries are not
-// cached memory. Each frame is examined once, so that a hundred thousand stacks cost little. Const, and usable from any
-// thread.
+// cached memory. Each frame is examined once, so that a hundred thousand stacks cost little. The const functions are
+// usable from any thread.
 class PoolRules {
  public:
-  // For stacks that `stacks` has resolved.
-  explicit PoolRules(const StackResolver& stacks);
+  // For stacks of these frames. Called again for a longer list, only the frames at its end are examined.
+  void examine(const std::deque<Frame>& frames);
 
   // The pool that made an allocation with this stack for itself; nullptr for none.
   const Pool* owning_pool(const ResolvedStack& stack) const;
@@ -34,6 +37,8 @@ class PoolRules {
     int nameless = -1;
   };
 
+  std::size_t examined_ = 0;
+  std::unordered_map<const Module*, std::vector<std::size_t>> rules_of_module_;
   std::unordered_map<const Frame*, Known> frames_;  // only frames that a rule concerns
 };
 

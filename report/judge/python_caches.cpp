@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "report/judge/pool_rules.h"
+#include "report/judge/stack_owners.h"
 #include "report/keepers/heap_paths.h"
 #include "report/keepers/keeper_words.h"
 #include "report/keepers/keepers.h"
@@ -87,7 +87,8 @@ class NamedAddresses {
 // Finds the holder of an allocation in a view.
 class PythonHolders {
  public:
-  PythonHolders(const PythonView& view, const StackResolver& stacks) : view_(view), stacks_(stacks), pools_(stacks) {
+  PythonHolders(const PythonView& view, const StackResolver& stacks, StackOwners* owners)
+      : view_(view), stacks_(stacks), owners_(*owners) {
     if (view.graph != nullptr) by_address_ = NamedAddresses(*view.graph).names();
   }
 
@@ -97,7 +98,7 @@ class PythonHolders {
     const bool listed = at != view_.objects.end() && at->address == record.handle && at->bytes <= record.bytes;
     const auto named = by_address_.find(record.handle);
     if ((!listed && named == by_address_.end()) || has_address(view_.segments, record.handle) ||
-        pools_.owning_pool(stacks_.stack(record.stack)) != nullptr)
+        owners_.pool(stacks_.stack(record.stack)) != nullptr)
       return nullptr;
     return named != by_address_.end() ? &named->second : &at->holders.front();
   }
@@ -105,20 +106,20 @@ class PythonHolders {
  private:
   const PythonView& view_;
   const StackResolver& stacks_;
-  const PoolRules pools_;
+  StackOwners& owners_;
   std::map<std::uint64_t, std::string> by_address_;
 };
 
 }  // namespace
 
-void add_python_holders(const PythonView& view, const Dump& dump, const StackResolver& stacks, Tables* tables,
-                        std::deque<Variable>* variables) {
+void add_python_holders(const PythonView& view, const Dump& dump, const StackResolver& stacks, StackOwners* owners,
+                        Tables* tables, std::deque<Variable>* variables) {
   static const Module kPython = [] {
     Module module;
     module.path = module.name = "Python";
     return module;
   }();
-  const PythonHolders holders(view, stacks);
+  const PythonHolders holders(view, stacks, owners);
   std::map<std::string, const Variable*> known;
   dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref ref) {
     const std::string* holder = holders.of(record);

@@ -14,12 +14,14 @@
 
 namespace culprit::report {
 
+class StackOwners;
 class StackResolver;
 
 // Adds the Python objects that hold memory to `tables`, as if they were globals. Memory of caching allocators is left
-// out: `stacks`, which has resolved the dump's, tells it. `variables` receives the holders and must outlive the tables.
-void add_python_holders(const PythonView& view, const Dump& dump, const StackResolver& stacks, Tables* tables,
-                        std::deque<Variable>* variables);
+// out: `owners` tells it of the stacks, which `stacks` has resolved. `variables` receives the holders and must outlive
+// the tables.
+void add_python_holders(const PythonView& view, const Dump& dump, const StackResolver& stacks, StackOwners* owners,
+                        Tables* tables, std::deque<Variable>* variables);
 
 // The live part of each caching allocator's segments that were made in `range`. Segments are matched by the
 // addresses that are both in the view and in the dump.

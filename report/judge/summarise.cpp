@@ -63,7 +63,7 @@ void add_caches(const PythonView& view, std::vector<Breakdown>* breakdowns) {
 }  // namespace
 
 Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const StackResolver> stacks,
-                 const HolderGroups& groups, Verdicts verdicts, bool strict) {
+                 const HolderGroups& groups, Verdicts verdicts, StackOwners* owners, bool strict) {
   const format::Header& header = dump.header();
   Report report = std::move(contents.facts);
   for (const format::SiteRecord& site : contents.sites) {
@@ -71,8 +71,8 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
     report.sites.push_back({site.site, site.number, site.calls, api_of(dump, site.api, stack), &stack});
   }
   report.audit = read_audit(dump, groups.tables.audits, *stacks);
-  report.breakdowns = read_breakdowns(contents.breakdowns, dump, *stacks);
-  report.freed_at_end = read_freed_at_end(contents.breakdowns, dump, *stacks);
+  report.breakdowns = read_breakdowns(contents.breakdowns, dump, *stacks, owners);
+  report.freed_at_end = read_freed_at_end(contents.breakdowns, dump, *stacks, owners);
   add_charges(contents.gpu_answers, &report.breakdowns);
   report.call_charges = read_call_charges(contents.call_charges, dump, *stacks);
   report.sharings = read_sharings(contents.sharings, *stacks, report);

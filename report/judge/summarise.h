@@ -12,9 +12,11 @@
 
 namespace culprit::report {
 
+class StackOwners;
+
 // Takes its arguments over. The report owns `stacks` and the Python holders, and needs the dump no more. `strict`:
 // JudgeOptions::strict.
 Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const StackResolver> stacks,
-                 const HolderGroups& groups, Verdicts verdicts, bool strict);
+                 const HolderGroups& groups, Verdicts verdicts, StackOwners* owners, bool strict);
 
 }  // namespace culprit::report

@@ -14,6 +14,7 @@
 #include "report/base/printable.h"
 #include "report/base/progress.h"
 #include "report/dump/run_dumps.h"
+#include "report/judge/job_cache.h"
 #include "report/judge/load_report.h"
 #include "report/merge/join_sharings.h"
 #include "report/merge/merged_file.h"
@@ -81,18 +82,22 @@ class Loader {
     }
   }
 
-  // Calls use(report, index) for each readable file until none is left. Every thread calls this.
+  // Calls use(report, index) for each readable file until none is left. Every thread calls this. `cache`: what the
+  // thread keeps from one dump to the next; the reports must not outlive their use() then.
   template <typename Use>
-  void load(Use use) {
+  void load(Use use, JobCache* cache = nullptr) {
+    LoadOptions options = options_;
+    options.cache = cache;
     for (std::size_t next = next_++; next < indices_.size(); next = next_++) {
       const std::size_t i = indices_[next];
       try {
-        use(read(paths_[i]), i);
+        use(read(paths_[i], options), i);
       } catch (const std::runtime_error& error) {  // DumpError, FileError
         add_error(i, error.what());
       } catch (const std::exception& error) {  // std::bad_alloc, std::length_error
         add_error(i, printable(paths_[i]) + ": " + failure_text(error));
       }
+      if (cache != nullptr) cache->limit();
       progress_.done("reading dumps");
     }
   }
@@ -104,10 +109,10 @@ class Loader {
   }
 
  private:
-  Report read(const std::string& path) const {
-    if (!is_merged_file(path)) return load_report(path, options_);
+  static Report read(const std::string& path, const LoadOptions& options) {
+    if (!is_merged_file(path)) return load_report(path, options);
     const log::StepTime time("read merged file " + path);
-    return read_merged_file(path, options_.judge);
+    return read_merged_file(path, options.judge);
   }
 
   void add_error(std::size_t index, const std::string& message) {
@@ -189,11 +194,13 @@ PartOfJob merge_files(const std::vector<std::string>& paths, const std::vector<s
   std::mutex mutex;
   run_on_threads(jobs_for(indices.size(), jobs), [&] {
     ReportMerger mine;
+    JobCache cache;
     std::size_t taken = 0;
-    loader.load([&](Report report, std::size_t) {
-      mine.add(std::move(report));
+    const auto add = [&](Report report, std::size_t) {
+      mine.add(std::move(report), cache.stacks.get());
       ++taken;
-    });
+    };
+    loader.load(add, &cache);
     if (taken == 0) return;
     Report merged = mine.finish_part();
     const std::lock_guard<std::mutex> lock(mutex);

@@ -231,10 +231,10 @@ void ReportMerger::add_balances(Report report, std::uint32_t first_process, Stor
   }
 }
 
-void ReportMerger::add(Report report) {
+void ReportMerger::add(Report report, StackCache* cache) {
   const auto first_process = static_cast<std::uint32_t>(report_.job.size());
   add_head(report);
-  StoreImport import(store_.get());
+  StoreImport import(store_.get(), cache);
   add_audit(report.audit, first_process == 0, &import);
   add_groups(std::move(report.leaks), first_process, &import, &leaks_);
   add_groups(std::move(report.library), first_process, &import, &library_);

@@ -22,7 +22,8 @@ class ReportMerger {
 
   // Takes a report of one process or a merged one, as made by load_report() or finish(). Facts that mean nothing
   // outside of their process (addresses, thread ids, allocation sites, use over time) are left out.
-  void add(Report report);
+  // `cache`: the one of the report's stacks, which is not used with another merger; nullptr: none.
+  void add(Report report, StackCache* cache = nullptr);
 
   // The merged report. The merger is empty afterwards.
   Report finish(bool strict);

@@ -4,6 +4,8 @@
 #include <functional>
 #include <tuple>
 
+#include "report/model/stack_cache.h"
+
 namespace culprit::report {
 namespace {
 
@@ -116,13 +118,19 @@ const Variable* StoreImport::import(const Variable* variable) {
 
 const ResolvedStack* StoreImport::import(const ResolvedStack* stack) {
   if (stack == nullptr) return nullptr;
+  const bool is_cached = cache_ != nullptr && stack->number != 0;
+  if (is_cached) {
+    if (const ResolvedStack* stored = cache_->imported(stack->number)) return stored;
+  }
   const auto known = known_.find(stack);
   if (known != known_.end()) return static_cast<const ResolvedStack*>(known->second);
   ResolvedStack copy = *stack;
+  copy.number = 0;
   for (const Frame*& frame : copy.frames) frame = import(frame);
   copy.caller = import(stack->caller);
   const ResolvedStack* stored = store_.add(std::move(copy));
   known_.emplace(stack, stored);
+  if (is_cached) cache_->set_imported(stack->number, stored);
   return stored;
 }
 

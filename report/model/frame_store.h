@@ -11,6 +11,8 @@
 
 namespace culprit::report {
 
+class StackCache;
+
 // All returned pointers live as long as the store. Not thread-safe.
 class FrameStore {
  public:
@@ -58,7 +60,9 @@ class FrameStore {
 // Copies the frames, variables and stacks of one report into a store.
 class StoreImport {
  public:
-  explicit StoreImport(FrameStore* store) : store_(*store) {}
+  // `cache`: the one that the report's stacks are of, always with this store, so that a stack is copied once for all
+  // reports; nullptr: none.
+  explicit StoreImport(FrameStore* store, StackCache* cache = nullptr) : store_(*store), cache_(cache) {}
 
   // Return nullptr for nullptr.
   const Frame* import(const Frame* frame);
@@ -69,6 +73,7 @@ class StoreImport {
   const Module* import(const Module* module);
 
   FrameStore& store_;
+  StackCache* cache_;
   std::unordered_map<const void*, const void*> known_;
 };
 

@@ -51,6 +51,7 @@ struct ResolvedStack {
   // the outermost (start-up code).
   std::uint32_t hidden_inside = 0;
   std::uint32_t hidden_outside = 0;
+  std::uint32_t number = 0;  // in the StackCache that it is of; 0: in none, or not kept there
 };
 
 // About how many bytes a report needs to show the stack.

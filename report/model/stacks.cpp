@@ -5,14 +5,13 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 
 #include "report/base/parallel.h"
 #include "report/base/words.h"
-#include "report/cuda/cuda_names.h"
-#include "report/cuda/library_names.h"
 #include "report/dump/dump_reader.h"
 #include "report/dump/heap_steps.h"
-#include "report/model/frame_rules.h"
+#include "report/model/stack_assembly.h"
 
 namespace culprit::report {
 
@@ -48,29 +47,55 @@ std::vector<HeapPlace> first_of_each(std::vector<HeapPlace> heap) {
   return asked;
 }
 
-bool is_python_frame(std::uint64_t address) {
-  return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
+std::uint32_t module_number(std::uint64_t address) {
+  return static_cast<std::uint32_t>((address >> kFrameModuleShift) & kFrameModuleMask);
 }
+
+bool is_python_frame(std::uint64_t address) { return module_number(address) == kPythonModule; }
+
+std::uint64_t with_module(std::uint64_t address, std::uint32_t number) {
+  return (address & ~(kFrameModuleMask << kFrameModuleShift)) | std::uint64_t{number} << kFrameModuleShift;
+}
+
+// Of the frames at one place.
+std::int64_t inlined_of(const StackCache::Expansion& expansion) {
+  return expansion.size() == 1 ? 0 : static_cast<std::int64_t>(expansion.size());
+}
+
+constexpr std::uint32_t kNoNumber = 0;  // of no known module, as in a dump
 
 }  // namespace
 
-StackResolver::StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks)
+StackResolver::StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks,
+                             std::shared_ptr<StackCache> shared)
     : dump_(dump),
       lookup_(std::move(lookup)),
       full_stacks_(full_stacks),
+      cache_(std::move(shared)),
+      shared_(cache_ != nullptr),
       frames_left_(dump.most_frames()),
       shown_left_(most_shown_bytes(dump.size())),
-      expanded_left_(kExpandedOfAnyDump + kExpandedForEachFrame * dump.most_frames()) {}
+      inlined_left_(kExpandedOfAnyDump + kExpandedForEachFrame * static_cast<std::int64_t>(dump.most_frames())) {
+  if (!shared_) use_own_cache();
+}
+
+void StackResolver::use_own_cache() {
+  cache_ = std::make_shared<StackCache>();
+  shared_ = false;
+  number_of_module_.clear();
+  python_places_.clear();
+}
 
 const ResolvedStack& StackResolver::stack(Ref ref) const {
   const auto found = stacks_.find(ref);
   if (found == stacks_.end()) return none_;
-  if (found->second.shown_bytes > shown_left_) {
+  const Resolved& resolved = *found->second;
+  if (resolved.shown_bytes > shown_left_) {
     ++not_shown_;
     return none_;
   }
-  shown_left_ -= found->second.shown_bytes;
-  return found->second.stack;
+  shown_left_ -= resolved.shown_bytes;
+  return resolved.stack;
 }
 
 const Variable* StackResolver::variable(std::uint64_t place) const {
@@ -96,56 +121,30 @@ StackResolver::HeapHolder StackResolver::heap_holder(const HeapPlace& place) con
 
 const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
   StackView view;
-  if (depth == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
+  if (depth == 0 || stacks_.count(ref) == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
   if ((view.flags & kStackMerged) != 0) return nullptr;  // the outermost frames are missing
   for (std::uint32_t i = view.frame_count; i > 0; --i) {
     if (is_python_frame(view.frames[i - 1]) || --depth != 0) continue;
-    const auto at = expansions_.find(view.frames[i - 1]);
-    return at == expansions_.end() ? nullptr : at->second.back();
+    const StackCache::Expansion* expansion = cache_->find(place_of(view.frames[i - 1]));
+    return expansion == nullptr ? nullptr : expansion->back();
   }
   return nullptr;
 }
 
-void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places,
-                            std::vector<HeapPlace> heap, bool assigned) {
-  struct Wanted {
-    StackView view;
-    Resolved* resolved;
-  };
-  std::vector<Wanted> wanted;
-  std::vector<Address> addresses;
-  for (Ref ref : stacks) {
-    StackView view;
-    if (stacks_.count(ref) != 0 || !dump_.stack(ref, &view)) continue;
-    // Stacks that overlap make a small file large: the others stay without frames.
-    if (view.frame_count > frames_left_) {
-      ++overlapping_;
-      continue;
-    }
-    frames_left_ -= view.frame_count;
-    wanted.push_back({view, &stacks_[ref]});
-    for (std::uint32_t i = 0; i < view.frame_count; ++i) {
-      if (expansions_.try_emplace(view.frames[i]).second) addresses.push_back(view.frames[i]);
-    }
-  }
-  std::vector<Address> new_places(places);
-  for (std::vector<Address>* list : {&addresses, &new_places}) {
-    std::sort(list->begin(), list->end());
-    list->erase(std::unique(list->begin(), list->end()), list->end());
-  }
-  look_up(addresses, new_places, first_of_each(std::move(heap)), assigned);
-  parallel_for(wanted.size(), [&](std::size_t i) {
-    Resolved& resolved = *wanted[i].resolved;
-    resolved.stack = assemble(wanted[i].view);
-    resolved.shown_bytes = shown_bytes(resolved.stack);
-  });
-}
+struct StackResolver::Wanted {
+  Ref ref;
+  StackView view;
+  const Resolved* known = nullptr;  // in the shared cache
+  StackCache::Key key;              // of one that the shared cache does not have
+  std::size_t hash = 0;
+  Resolved* made = nullptr;  // to be filled in
+};
 
-// An address of the dump, as a question to the file of its module: the answer has number `index` among those of the
-// file.
-struct StackResolver::Place {
+// An address in the data of a dump's module, as a question to the file of the module: the answer has number `index`
+// among those of the file.
+struct StackResolver::Data {
   Address address;
-  std::optional<std::size_t> file;  // nullopt: in no known module
+  std::size_t file;
   std::size_t index;
   std::uint64_t offset;
 };
@@ -166,28 +165,39 @@ class StackResolver::Questions {
  public:
   explicit Questions(const Dump& dump) : dump_(dump) {}
 
-  Place ask_for_code(Address address) {
-    // A return address; the call is just before it.
-    std::uint64_t offset = address & kFrameOffsetMask;
-    if ((address & kFrameExact) == 0 && offset != 0) --offset;
-    const std::optional<std::size_t> file = file_of(address);
-    if (!file) return {address, file, 0, offset};
-    std::vector<std::uint64_t>& addresses = files[*file].addresses;
-    addresses.push_back(offset);
-    return {address, file, addresses.size() - 1, offset};
+  // Of the dump's module; nullopt: not known.
+  std::optional<std::size_t> file_of(std::uint32_t module) {
+    const auto [known, is_new] = file_of_module_.emplace(module, std::nullopt);
+    ModuleRecord record;
+    if (is_new && module != 0 && dump_.module(module - 1, &record)) {
+      const std::size_t id_bytes = std::min<std::size_t>(record.build_id_bytes, sizeof(record.build_id));
+      FileKey key(std::string(dump_.string(record.path)),
+                  std::vector<std::uint8_t>(record.build_id, record.build_id + id_bytes));
+      const auto [at, added] = known_files_.emplace(key, files.size());
+      if (added) {
+        files.emplace_back();
+        files.back().path = key.first;
+        files.back().build_id = key.second;
+        executable.push_back((record.flags & kModuleExecutable) != 0);
+      }
+      known->second = at->second;
+    }
+    return known->second;
   }
 
-  std::optional<Place> ask_for_data(Address address) {
-    const std::optional<std::size_t> file = file_of(address);
+  void ask_for_code(std::size_t file, Place place) { files[file].addresses.push_back(offset_of(place)); }
+
+  std::optional<Data> ask_for_data(Address address) {
+    const std::optional<std::size_t> file = file_of(module_number(address));
     if (!file) return std::nullopt;
     std::vector<std::uint64_t>& data = files[*file].data;
     data.push_back(address & kFrameOffsetMask);
-    return Place{address, file, data.size() - 1, data.back()};
+    return Data{address, *file, data.size() - 1, data.back()};
   }
 
   // The number of the question among the file's paths.
-  std::size_t ask_for_type(const Place& place) {
-    std::vector<PointerPath>& paths = files[*place.file].paths;
+  std::size_t ask_for_type(const Data& place) {
+    std::vector<PointerPath>& paths = files[place.file].paths;
     PointerPath path;
     path.data = place.offset;
     paths.push_back(std::move(path));
@@ -196,7 +206,7 @@ class StackResolver::Questions {
 
   std::optional<HeapQuestion> ask_for_path(const HeapPlace& place) {
     const std::vector<HeapStepRecord> records = steps_to(dump_, place.step);
-    const std::optional<std::size_t> file = records.empty() ? std::nullopt : file_of(records.front().at);
+    const std::optional<std::size_t> file = records.empty() ? std::nullopt : file_of(module_number(records.front().at));
     if (!file) return std::nullopt;
     PointerPath path;
     path.data = records.front().at & kFrameOffsetMask;
@@ -222,124 +232,237 @@ class StackResolver::Questions {
         uncertain};
   }
 
+  // A return address; the call is just before it.
+  static std::uint64_t offset_of(Place place) {
+    const std::uint64_t offset = place & kFrameOffsetMask;
+    return (place & kFrameExact) == 0 && offset != 0 ? offset - 1 : offset;
+  }
+
   std::vector<ModuleSymbols> files;
-  std::vector<bool> executable;  // of each file
+  std::vector<bool> executable;                                   // of each file
+  std::unordered_map<std::uint32_t, std::size_t> file_of_number;  // by the cache's number
 
  private:
   using FileKey = std::pair<std::string, std::vector<std::uint8_t>>;  // path and build ID
-
-  std::optional<std::size_t> file_of(Address address) {
-    const auto number = static_cast<std::uint32_t>((address >> kFrameModuleShift) & kFrameModuleMask);
-    const auto [known, is_new] = file_of_module_.emplace(number, std::nullopt);
-    ModuleRecord record;
-    if (is_new && number != 0 && dump_.module(number - 1, &record)) {
-      const std::size_t id_bytes = std::min<std::size_t>(record.build_id_bytes, sizeof(record.build_id));
-      FileKey key(std::string(dump_.string(record.path)),
-                  std::vector<std::uint8_t>(record.build_id, record.build_id + id_bytes));
-      const auto [at, added] = known_files_.emplace(key, files.size());
-      if (added) {
-        files.emplace_back();
-        files.back().path = key.first;
-        files.back().build_id = key.second;
-        executable.push_back((record.flags & kModuleExecutable) != 0);
-      }
-      known->second = at->second;
-    }
-    return known->second;
-  }
 
   const Dump& dump_;
   std::map<FileKey, std::size_t> known_files_;
   std::unordered_map<std::uint32_t, std::optional<std::size_t>> file_of_module_;
 };
 
-void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places,
-                            const std::vector<HeapPlace>& heap, bool assigned) {
+void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places,
+                            std::vector<HeapPlace> heap, bool assigned) {
+  std::vector<Wanted> wanted = wanted_of(stacks);
   Questions questions(dump_);
-  std::vector<Place> code;
-  for (Address address : addresses) {
-    if (is_python_frame(address)) {
-      add_python_frame(address);
-    } else {
-      code.push_back(questions.ask_for_code(address));
+  if (!number_modules(wanted, &questions)) {
+    use_own_cache();
+    number_modules(wanted, &questions);
+  }
+  const std::vector<Place> missing = find_known(&wanted);
+  std::vector<Address> new_places(places);
+  std::sort(new_places.begin(), new_places.end());
+  new_places.erase(std::unique(new_places.begin(), new_places.end()), new_places.end());
+  look_up(missing, new_places, first_of_each(std::move(heap)), assigned, &questions);
+  fill_in(&wanted);
+}
+
+std::vector<StackResolver::Wanted> StackResolver::wanted_of(const std::vector<Ref>& stacks) {
+  std::vector<Wanted> wanted;
+  for (const Ref ref : stacks) {
+    Wanted one;
+    one.ref = ref;
+    if (stacks_.count(ref) != 0 || !dump_.stack(ref, &one.view)) continue;
+    // Stacks that overlap make a small file large: the others stay without frames.
+    if (one.view.frame_count > frames_left_) {
+      ++overlapping_;
+      continue;
+    }
+    frames_left_ -= one.view.frame_count;
+    stacks_.emplace(ref, nullptr);
+    wanted.push_back(std::move(one));
+  }
+  return wanted;
+}
+
+// Numbers the modules of all frames, in the order of their first addresses. False when the cache has no number left.
+bool StackResolver::number_modules(const std::vector<Wanted>& wanted, Questions* questions) {
+  constexpr Address kNoAddress = ~Address{0};
+  std::vector<Address> first;  // by the dump's number
+  for (const Wanted& one : wanted) {
+    for (std::uint32_t i = 0; i < one.view.frame_count; ++i) {
+      const Address address = one.view.frames[i];
+      const std::uint32_t module = module_number(address);
+      if (module == kPythonModule) {
+        add_python_frame(address);
+        continue;
+      }
+      if (module >= first.size()) first.resize(module + 1, kNoAddress);
+      first[module] = std::min(first[module], address);
     }
   }
-  std::vector<Place> data;
+  if (number_of_module_.size() < first.size()) number_of_module_.resize(first.size(), kNoNumber);
+  first.erase(std::remove(first.begin(), first.end(), kNoAddress), first.end());
+  std::sort(first.begin(), first.end());
+  for (const Address address : first) {
+    const std::optional<std::size_t> file = questions->file_of(module_number(address));
+    if (!file) continue;
+    const std::uint32_t number = cache_->number_of(questions->files[*file], questions->executable[*file]);
+    if (number >= kPythonModule) return false;
+    number_of_module_[module_number(address)] = number;
+    questions->file_of_number[number] = *file;
+  }
+  return true;
+}
+
+void StackResolver::add_python_frame(Address address) {
+  const auto [at, added] = python_places_.try_emplace(address);
+  if (!added) return;
+  PythonFrameRecord record;
+  if (dump_.python_frame(static_cast<Ref>(address & kFrameOffsetMask), &record)) {
+    const std::string_view function = dump_.string(record.function);
+    at->second = cache_->python_place(function, dump_.string(record.file), record.line);
+  } else {
+    at->second = cache_->python_place({}, {}, 0);
+  }
+}
+
+// Of an address in a stack that was resolved.
+StackResolver::Place StackResolver::place_of(Address address) const {
+  const std::uint32_t module = module_number(address);
+  return module == kPythonModule ? python_places_.at(address) : with_module(address, number_of_module_[module]);
+}
+
+// Finds the stacks that the cache has. Returns the places of frames that it does not have, each once.
+std::vector<StackResolver::Place> StackResolver::find_known(std::vector<Wanted>* wanted) const {
+  std::unordered_set<Place> missing;
+  StackCache::Key key;
+  for (Wanted& one : *wanted) {
+    key.places.clear();
+    key.flags = one.view.flags & (kStackMerged | kStackTruncated);
+    for (std::uint32_t i = 0; i < one.view.frame_count; ++i) key.places.push_back(place_of(one.view.frames[i]));
+    if (shared_) {
+      one.hash = key.hash();
+      one.known = cache_->find(key, one.hash);
+      if (one.known != nullptr) continue;
+      one.key = key;
+    }
+    for (const Place place : key.places) {
+      if (cache_->find(place) == nullptr) missing.insert(place);
+    }
+  }
+  std::vector<Place> sorted(missing.begin(), missing.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
+// Whether the inlined calls of all these stacks can be shown.
+bool StackResolver::take_inlined(const std::vector<Wanted>& wanted) {
+  std::int64_t count = 0;
+  for (const Wanted& one : wanted) {
+    if (one.known != nullptr) count += one.known->inlined;
+    for (const Place place : one.key.places) count += inlined_of(*cache_->find(place));
+  }
+  if (count != 0 && count >= inlined_left_) return false;
+  inlined_left_ -= count;
+  return true;
+}
+
+// All frames have been looked up.
+void StackResolver::fill_in(std::vector<Wanted>* wanted) {
+  // Where inlined calls are left out, the order of the stacks decides which: all of them are made anew, and none kept.
+  const bool whole = shared_ && take_inlined(*wanted);
+  for (Wanted& one : *wanted) {
+    one.made = whole && one.known != nullptr ? nullptr : cache_->new_stack();
+    stacks_[one.ref] = one.made != nullptr ? one.made : one.known;
+  }
+  parallel_for(wanted->size(), [&](std::size_t i) {
+    const Wanted& one = (*wanted)[i];
+    if (one.made == nullptr) return;
+    std::vector<const Frame*> all;
+    for (std::uint32_t j = 0; j < one.view.frame_count; ++j) {
+      const StackCache::Expansion& expansion = *cache_->find(place_of(one.view.frames[j]));
+      const std::int64_t count = inlined_of(expansion);
+      const bool fits = whole || count == 0 || inlined_left_.fetch_sub(count, std::memory_order_relaxed) > count;
+      one.made->inlined += count;
+      all.insert(all.end(), fits ? expansion.begin() : std::prev(expansion.end()), expansion.end());
+    }
+    ResolvedStack& stack = one.made->stack;
+    stack = assemble_stack(std::move(all), full_stacks_);
+    stack.merged = (one.view.flags & kStackMerged) != 0;
+    stack.truncated = (one.view.flags & kStackTruncated) != 0;
+    one.made->shown_bytes = shown_bytes(stack);
+  });
+  for (Wanted& one : *wanted) {
+    if (whole && one.made != nullptr) cache_->keep(one.made, std::move(one.key), one.hash);
+  }
+}
+
+void StackResolver::look_up(const std::vector<Place>& code, const std::vector<Address>& places,
+                            const std::vector<HeapPlace>& heap, bool assigned, Questions* questions) {
+  for (const Place place : code) {
+    const auto file = questions->file_of_number.find(module_number(place));
+    if (file != questions->file_of_number.end()) questions->ask_for_code(file->second, place);
+  }
+  std::vector<Data> data;
   for (Address address : places) {
-    if (const std::optional<Place> place = questions.ask_for_data(address)) data.push_back(*place);
+    if (const std::optional<Data> place = questions->ask_for_data(address)) data.push_back(*place);
   }
   std::vector<std::size_t> types;
   for (std::size_t i = 0; assigned && i < data.size() && i < kAskedForAssigned; ++i)
-    types.push_back(questions.ask_for_type(data[i]));
+    types.push_back(questions->ask_for_type(data[i]));
   std::vector<HeapQuestion> paths;
   for (const HeapPlace& place : heap) {
-    if (std::optional<HeapQuestion> question = questions.ask_for_path(place)) paths.push_back(*question);
+    if (std::optional<HeapQuestion> question = questions->ask_for_path(place)) paths.push_back(*question);
   }
-  lookup_(questions.files);
-  const std::vector<const Module*> modules = add_modules(questions);
-  add_frames(code, modules, &questions);
-  add_variables(data, modules, questions);
-  add_assigned(data, types, questions);
-  add_heap_holders(paths, modules, questions);
+  lookup_(questions->files);
+  const std::vector<const Module*> modules = add_modules(*questions);
+  add_frames(code, questions);
+  add_variables(data, modules, *questions);
+  add_assigned(data, types, *questions);
+  add_heap_holders(paths, modules, *questions);
 }
 
 std::vector<const Module*> StackResolver::add_modules(const Questions& questions) {
   std::vector<const Module*> modules;
   for (std::size_t i = 0; i < questions.files.size(); ++i) {
-    const ModuleSymbols& file = questions.files[i];
-    Module module;
-    module.path = file.path;
-    module.name = base_name(module.path);
-    module.build_id = hex_bytes(file.build_id.data(), file.build_id.size());
-    module.executable = questions.executable[i];
-    module.has_debug_info = file.has_debug_info;
-    module.own_unwinder = file.own_unwinder;
-    module.state = file.state;
-    modules_.push_back(std::move(module));
-    modules.push_back(&modules_.back());
+    const std::uint32_t number = cache_->number_of(questions.files[i], questions.executable[i]);
+    cache_->set_facts(number, questions.files[i]);
+    modules.push_back(cache_->module(number));
   }
+  modules_.insert(modules_.end(), modules.begin(), modules.end());
   return modules;
 }
 
-void StackResolver::add_frames(const std::vector<Place>& code, const std::vector<const Module*>& modules,
-                               Questions* questions) {
-  for (const Place& place : code) {
-    Expansion& expansion = expansions_[place.address];
+// `places`: in the order of the questions.
+void StackResolver::add_frames(const std::vector<Place>& places, Questions* questions) {
+  std::vector<std::size_t> next(questions->files.size());
+  for (const Place place : places) {
     Frame frame;
-    frame.offset = place.offset;
-    if (place.file) {
-      frame.module = modules[*place.file];
-      auto& answers = questions->files[*place.file].locations;
-      if (place.index < answers.size()) {
-        for (CodeLocation& location : answers[place.index]) {
-          Frame& one = frames_.emplace_back(frame);
-          one.function = std::move(location.function);
-          one.file = std::move(location.file);
-          one.line = location.line;
-          one.inlined = location.inlined;
-          one.approximate = location.approximate;
-          one.symbol_offset = location.symbol_offset;
-          one.symbol = std::move(location.symbol);
-          expansion.push_back(&one);
-        }
-      }
+    frame.offset = Questions::offset_of(place);
+    std::vector<CodeLocation> none;
+    std::vector<CodeLocation>* locations = &none;
+    const auto file = questions->file_of_number.find(module_number(place));
+    if (file != questions->file_of_number.end()) {
+      frame.module = cache_->module(module_number(place));
+      auto& answers = questions->files[file->second].locations;
+      const std::size_t index = next[file->second]++;
+      if (index < answers.size()) locations = &answers[index];
     }
-    if (expansion.empty()) expansion.push_back(&frames_.emplace_back(frame));
-    for (std::size_t i = frames_.size() - expansion.size(); i < frames_.size(); ++i) numbers_.number(&frames_[i]);
+    cache_->add(place, frame, locations);
   }
 }
 
-void StackResolver::add_variables(const std::vector<Place>& data, const std::vector<const Module*>& modules,
+void StackResolver::add_variables(const std::vector<Data>& data, const std::vector<const Module*>& modules,
                                   const Questions& questions) {
   std::map<std::pair<std::size_t, std::uint32_t>, const Variable*> known;
-  for (const Place& place : data) {
-    const ModuleSymbols& answer = questions.files[*place.file];
+  for (const Data& place : data) {
+    const ModuleSymbols& answer = questions.files[place.file];
     std::uint32_t number = ModuleSymbols::kNoVariable;
     if (place.index < answer.variable_of.size()) number = answer.variable_of[place.index];
     if (number >= answer.variables.size()) number = ModuleSymbols::kNoVariable;
-    const Variable*& variable = known[{*place.file, number}];
+    const Variable*& variable = known[{place.file, number}];
     if (variable == nullptr) {
-      variables_.push_back({modules[*place.file], "", place.offset});
+      variables_.push_back({modules[place.file], "", place.offset});
       if (number != ModuleSymbols::kNoVariable) {
         variables_.back().name = answer.variables[number].name;
         variables_.back().begin = answer.variables[number].begin;
@@ -352,10 +475,10 @@ void StackResolver::add_variables(const std::vector<Place>& data, const std::vec
 }
 
 // Without types a variable of the size of a pointer is one.
-void StackResolver::add_assigned(const std::vector<Place>& data, const std::vector<std::size_t>& paths,
+void StackResolver::add_assigned(const std::vector<Data>& data, const std::vector<std::size_t>& paths,
                                  const Questions& questions) {
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const ModuleSymbols& answer = questions.files[*data[i].file];
+    const ModuleSymbols& answer = questions.files[data[i].file];
     if (paths[i] >= answer.path_names.size() || data[i].index >= answer.variable_of.size()) continue;
     const PointerPathName& name = answer.path_names[paths[i]];
     const std::uint32_t number = answer.variable_of[data[i].index];
@@ -398,74 +521,6 @@ void StackResolver::add_heap_holders(const std::vector<HeapQuestion>& heap, cons
   }
 }
 
-void StackResolver::add_python_frame(Address address) {
-  Frame frame;
-  frame.python = true;
-  PythonFrameRecord record;
-  if (dump_.python_frame(static_cast<Ref>(address & kFrameOffsetMask), &record)) {
-    frame.function = dump_.string(record.function);
-    frame.file = dump_.string(record.file);
-    frame.line = record.line;
-  }
-  numbers_.number(&frame);
-  frames_.push_back(frame);
-  expansions_[address].push_back(&frames_.back());
-}
-
-ResolvedStack StackResolver::assemble(const StackView& view) const {
-  ResolvedStack result;
-  result.merged = (view.flags & kStackMerged) != 0;
-  result.truncated = (view.flags & kStackTruncated) != 0;
-  std::vector<const Frame*> all;
-  for (std::uint32_t i = 0; i < view.frame_count; ++i) {
-    const Expansion& expansion = expansions_.at(view.frames[i]);
-    const auto count = static_cast<std::int64_t>(expansion.size());
-    const bool fits = count == 1 || expanded_left_.fetch_sub(count, std::memory_order_relaxed) > count;
-    all.insert(all.end(), fits ? expansion.begin() : std::prev(expansion.end()), expansion.end());
-  }
-
-  std::size_t begin = 0;
-  while (begin < all.size() && (is_own(*all[begin]) || announces_region(*all[begin]))) ++begin;
-
-  // The runtime's frames come next, all of one module: libcudart.so, or the module that it was linked into. They end at
-  // the public function that the user called.
-  std::size_t runtime_end = begin;
-  const Module* runtime = begin < all.size() ? all[begin]->module : nullptr;
-  const bool shared_runtime = begin < all.size() && in_module(*all[begin], kRuntimeLibrary);
-  for (std::size_t i = begin; i < all.size(); ++i) {
-    const Frame& frame = *all[i];
-    const bool named = names_runtime_api(frame);
-    // After the first public function, only further public functions belong to the runtime (the typed wrapper that
-    // called it). Before it, a public function in another module is not the runtime's.
-    const bool found = runtime_end > begin;
-    const bool belongs = frame.module == runtime ? named || shared_runtime || !found : named && found;
-    if (!belongs) break;
-    if (named) result.runtime_api = source_api_name(frame.function);
-    if (named || shared_runtime || is_runtime_helper(frame)) runtime_end = i + 1;
-  }
-  result.through_runtime = runtime_end > begin;
-  begin = runtime_end;
-
-  std::size_t end = all.size();
-  // The _start of a stripped program has no name; it is recognised by libc's start-up function that it calls.
-  if (end >= begin + 2 && all[end - 1]->file.empty() && is_libc(*all[end - 2]) && is_startup(*all[end - 2])) --end;
-  while (end > begin && is_startup(*all[end - 1])) --end;
-
-  if (begin < end) result.caller = all[begin];
-  result.has_python = std::any_of(all.begin(), all.end(), [](const Frame* frame) { return frame->python; });
-  if (full_stacks_) {
-    result.hidden_inside = static_cast<std::uint32_t>(begin);
-    result.hidden_outside = static_cast<std::uint32_t>(all.size() - std::max(begin, end));
-    result.frames = std::move(all);
-  } else {
-    // With Python's own frames present, the interpreter's native frames are left out.
-    for (std::size_t i = begin; i < end; ++i) {
-      if (!result.has_python || !is_python(*all[i])) result.frames.push_back(all[i]);
-    }
-  }
-  return result;
-}
-
 std::vector<std::string> StackResolver::notes() const {
   std::vector<std::string> notes;
   if (overlapping_ != 0)
@@ -478,7 +533,8 @@ std::vector<std::string> StackResolver::notes() const {
     notes.push_back("the dump is damaged: its texts overlap, and " +
                     plural(dump_.left_out_texts(), "name is", "names are") + " left out");
   std::set<std::string> told;
-  for (const Module& module : modules_) {
+  for (const Module* one : modules_) {
+    const Module& module = *one;
     if (module.path.empty() || module.path[0] != '/' || !told.insert(module.path).second) continue;
     switch (module.state) {
       case ModuleState::kChanged:

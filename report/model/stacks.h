@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,8 +13,8 @@
 
 #include "interpose/format/dump_file.h"
 #include "report/dump/allocation_groups.h"
-#include "report/model/frame_numbers.h"
 #include "report/model/frames.h"
+#include "report/model/stack_cache.h"
 #include "report/symbols/symbolizer.h"
 
 namespace culprit::report {
@@ -25,8 +26,10 @@ struct StackView;
 class StackResolver {
  public:
   // `dump` and the objects that `lookup` refers to must outlive the resolver. `full_stacks` keeps frames that are
-  // hidden otherwise.
-  StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks);
+  // hidden otherwise. `shared`: what earlier resolvers of this thread, with the same options, found out; nullptr: there
+  // are none. `lookup` must then remember what it knows of a module (shared_symbols.h), because a later resolver asks
+  // for fewer frames of it. What the cache knows of modules changes with each resolver.
+  StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks, std::shared_ptr<StackCache> shared = nullptr);
 
   // Resolves `stacks`, the variables at `places`, which are encoded like frames, and those that lead to `heap` (any
   // order, repetitions allowed). `assigned`: whether the places are assigned to is asked for, too, which needs types.
@@ -57,59 +60,64 @@ class StackResolver {
   // nullptr when there is none.
   const Frame* frame_from_outermost(format::Ref stack, std::uint32_t depth) const;
 
-  // Visits each frame of the resolved stacks once.
-  template <typename Visit>
-  void for_each_frame(Visit visit) const {
-    for (const Frame& frame : frames_) visit(frame);
-  }
+  // Whether the stacks are of the shared cache. They are not when there is none, or when it has no room for the dump.
+  bool is_shared() const { return shared_; }
+  // The frames of the resolved stacks; with a shared cache also those of others.
+  const std::deque<Frame>& frames() const { return cache_->frames(); }
 
   // Remarks about the modules for the reader: changed since the run, or missing.
   std::vector<std::string> notes() const;
 
  private:
   using Address = std::uint64_t;  // encoded as in dump_format.h
-  using Expansion = std::vector<const Frame*>;
+  using Place = StackCache::Place;
+  using Resolved = StackCache::Resolved;
 
-  struct Place;
+  struct Wanted;
+  struct Data;
   struct HeapQuestion;
   class Questions;
 
-  // Asks for the symbols of code and data, and stores the answers by the next three.
-  void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places,
-               const std::vector<HeapPlace>& heap, bool assigned);
+  std::vector<Wanted> wanted_of(const std::vector<format::Ref>& stacks);
+  bool number_modules(const std::vector<Wanted>& wanted, Questions* questions);
+  void add_python_frame(Address address);
+  void use_own_cache();
+  Place place_of(Address address) const;
+  std::vector<Place> find_known(std::vector<Wanted>* wanted) const;
+  bool take_inlined(const std::vector<Wanted>& wanted);
+  void fill_in(std::vector<Wanted>* wanted);
+
+  // Asks for the symbols of code and data, and stores the answers by the next five.
+  void look_up(const std::vector<Place>& code, const std::vector<Address>& places, const std::vector<HeapPlace>& heap,
+               bool assigned, Questions* questions);
   std::vector<const Module*> add_modules(const Questions& questions);
-  void add_frames(const std::vector<Place>& code, const std::vector<const Module*>& modules, Questions* questions);
-  void add_variables(const std::vector<Place>& data, const std::vector<const Module*>& modules,
+  void add_frames(const std::vector<Place>& places, Questions* questions);
+  void add_variables(const std::vector<Data>& data, const std::vector<const Module*>& modules,
                      const Questions& questions);
   void add_heap_holders(const std::vector<HeapQuestion>& heap, const std::vector<const Module*>& modules,
                         const Questions& questions);
-  void add_assigned(const std::vector<Place>& data, const std::vector<std::size_t>& paths, const Questions& questions);
-  void add_python_frame(Address address);
-  ResolvedStack assemble(const StackView& view) const;
+  void add_assigned(const std::vector<Data>& data, const std::vector<std::size_t>& paths, const Questions& questions);
 
   const Dump& dump_;
   SymbolLookup lookup_;
   bool full_stacks_;
-  std::uint64_t frames_left_;                        // that stacks to come may have, see Dump::most_frames()
-  mutable std::uint64_t shown_left_;                 // bytes
-  mutable std::uint64_t not_shown_ = 0;              // stacks for which too few were left
-  std::uint64_t overlapping_ = 0;                    // stacks that had more
-  mutable std::atomic<std::int64_t> expanded_left_;  // likewise with inlined calls, over all stacks
-  std::deque<Module> modules_;
-  std::deque<Frame> frames_;
+  std::shared_ptr<StackCache> cache_;
+  bool shared_;
+  std::uint64_t frames_left_;                    // that stacks to come may have, see Dump::most_frames()
+  mutable std::uint64_t shown_left_;             // bytes
+  mutable std::uint64_t not_shown_ = 0;          // stacks for which too few were left
+  std::uint64_t overlapping_ = 0;                // stacks that had more
+  std::atomic<std::int64_t> inlined_left_;       // likewise with inlined calls, over all stacks
+  std::vector<std::uint32_t> number_of_module_;  // by the dump's number: that of the cache, or kNoNumber
+  std::unordered_map<Address, Place> python_places_;
+  std::vector<const Module*> modules_;  // of this dump's stacks and variables
   std::deque<Variable> variables_;
   std::vector<std::pair<Address, const Variable*>> variable_at_;                // sorted
   std::map<std::pair<format::Ref, std::uint32_t>, HeapHolder> heap_holder_at_;  // by step and word
   std::deque<std::string> paths_;
   std::map<Address, AssignedPlace> assigned_at_;
   std::deque<AssignedPlace> assigned_in_heap_;
-  std::unordered_map<Address, Expansion> expansions_;
-  struct Resolved {
-    ResolvedStack stack;
-    std::uint64_t shown_bytes = 0;
-  };
-  std::unordered_map<format::Ref, Resolved> stacks_;
-  FrameNumbers numbers_;
+  std::unordered_map<format::Ref, const Resolved*> stacks_;
   ResolvedStack none_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "report/cuda/kinds.h"
@@ -25,14 +26,33 @@ void add_cached(const Group& group, Summary* summary) {
 
 bool counts_as_leak(const Group& group, bool strict) { return strict || group.cause != Cause::kCached; }
 
+// Groups are large, so each is moved once, in the circles of the permutation.
 void sort_groups(std::vector<Group>* groups) {
-  std::stable_sort(groups->begin(), groups->end(), [](const Group& left, const Group& right) {
+  std::vector<Group>& list = *groups;
+  std::vector<std::size_t> from(list.size());  // by the new index
+  std::iota(from.begin(), from.end(), std::size_t{0});
+  std::stable_sort(from.begin(), from.end(), [&list](std::size_t left_index, std::size_t right_index) {
+    const Group& left = list[left_index];
+    const Group& right = list[right_index];
     if (left.bytes != right.bytes) return left.bytes > right.bytes;
     if (left.region_bytes != right.region_bytes) return left.region_bytes > right.region_bytes;
     if (left.count != right.count) return left.count > right.count;
     if (left.id != right.id) return left.id < right.id;
     return earlier_in_code(left, right);
   });
+  for (std::size_t first = 0; first < from.size(); ++first) {
+    if (from[first] == first) continue;
+    Group kept = std::move(list[first]);
+    std::size_t to = first;
+    while (from[to] != first) {
+      const std::size_t next = from[to];
+      list[to] = std::move(list[next]);
+      from[to] = to;
+      to = next;
+    }
+    list[to] = std::move(kept);
+    from[to] = to;
+  }
 }
 
 void sum_up(bool strict, Report* report) {
