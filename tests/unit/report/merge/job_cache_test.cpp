@@ -209,7 +209,7 @@ TEST_CASE("reports of a job are the same with the stacks of earlier dumps", "[re
   check_equal(code, dumps);
 }
 
-TEST_CASE("each dump of a job may show as many inlined calls as one that is read alone", "[report][merge]") {
+TEST_CASE("each dump of a job may show as many inlined calls as one that is read alone", "[report][merge][scale]") {
   JobCode code;
   code.inlined_calls = 400;
   std::vector<std::vector<char>> dumps;
