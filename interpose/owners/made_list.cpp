@@ -188,7 +188,8 @@ MadeList::Repacking::~Repacking() {
   list_.packed_bytes_ -= begin_;
   list_.packed_newest_ = newest_;
   list_.packed_count_ = kept_;
-  std::memmove(list_.packed_, list_.packed_ + begin_, list_.packed_bytes_);
+  // A list of recent entries only has no packed ones, and no memory for them.
+  if (list_.packed_bytes_ != 0) std::memmove(list_.packed_, list_.packed_ + begin_, list_.packed_bytes_);
 }
 
 void MadeList::set_clocks(std::uint32_t clock) {
