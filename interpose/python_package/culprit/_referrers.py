@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _Function: "Any" = type(lambda: None)
 _Method = type(_Function.__get__(lambda self: None, object()))
-_Module = type(sys)
+_Module: "Any" = type(sys)
 _variables_of_modules: "Any" = _Module.__dict__["__dict__"]
 _bases_of_type: "Any" = type.__dict__["__mro__"]
 _closure: "Any" = (lambda value: lambda: value)(0).__closure__
