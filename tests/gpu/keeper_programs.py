@@ -444,7 +444,7 @@ sys.modules["lazy"].table = mib(24)
 """
 NEIGHBOURS = [
     ("numpy array", NUMPY_ARRAY, [("variable", "`replay.data`, a ndarray", 24)]),
-    ("retain_grad", RETAINED_GRADIENT, [("gradients", "`middle.grad`", 24)]),
+    ("retain_grad", RETAINED_GRADIENT, [("variable", "`middle`", 24), ("gradients", "`middle.grad`", 24)]),
     ("autograd's node", NODE, [("autograd", "`node`" + GRAPH, 12)]),
     ("hook of a tensor", TENSOR_HOOK,
      [("variable", "`weight._backward_hooks`, a OrderedDict -> batch, a variable of its closure", 24)]),

@@ -50,10 +50,10 @@ while len(orders) < 2:
     loss.backward()
     optimizer.step()
     rounds += 1
-    if rounds == 20: ready()
     if rounds >= 20 and len(trainer.history) < (4 if orders else 2):
         trainer.history.append(net(x).square().mean())
         check = len(trainer.history)
+        if check == 2: ready()
 del loss
 """ + END
 JAX = HEAD + """
@@ -67,10 +67,10 @@ rounds = 0
 while len(orders) < 2:
     params = step(params, x)
     rounds += 1
-    if rounds == 20: ready()
     if rounds >= 20 and len(history) < (6 if orders else 3):
         history.append(jnp.full((2048, 1024), 1.0).block_until_ready())
         check = len(history)
+        if check == 3: ready()
 params.block_until_ready()
 """ + END
 CUPY = HEAD + """
@@ -82,10 +82,10 @@ rounds = 0
 while len(orders) < 2:
     y = x * 2
     rounds += 1
-    if rounds == 20: ready()
     if rounds >= 20 and len(history) < (6 if orders else 3):
         history.append(cupy.zeros((1024, 1024)))
         check = len(history)
+        if check == 3: ready()
 """ + END
 MIB = 1 << 20
 # Framework, program, pool, the keeper that grows, by so many bytes.
