@@ -48,6 +48,7 @@ packages=scripts/install-packages.sh
 wanted=(musl-tools valgrind libgtest-dev python3-pytest python3-pytest-xdist chromium chromium-driver python3-selenium
   mandoc ccache lld prometheus tmux gdb)
 command -v go >/dev/null || wanted+=(golang-go)
+python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
 command -v mpirun >/dev/null || wanted+=(openmpi-bin)
 command -v mpicc >/dev/null || wanted+=(libopenmpi-dev)
 $packages "${wanted[@]}" || true
@@ -65,10 +66,6 @@ command -v go >/dev/null || optional "without Go the pprof format is not tested"
 optional "without PyCUDA the Python examples are left out" scripts/pycuda.sh build/deps
 optional "without GoogleTest and pytest the support for them is not tested" \
   $packages libgtest-dev python3-pytest python3-pytest-xdist
-optional "without PyPI the Python package is tested with one pytest only, without mypy, IPython and web servers" \
-  scripts/python-tools.sh build/deps
-optional "without PyPI SARIF, JUnit and Perfetto are not tested with other readers" scripts/format-readers.sh build/deps
-optional "without PyPI pages are not checked with axe-core" scripts/axe-core.sh build/deps
 optional "without Chromium HTML reports are not tested in a browser" $packages chromium chromium-driver python3-selenium
 command -v mpirun >/dev/null || optional "without mpirun jobs of several ranks are not tested" $packages openmpi-bin
 command -v mpicc >/dev/null || optional "without mpicc merging over MPI is not tested" $packages libopenmpi-dev
@@ -88,6 +85,16 @@ if command -v ccache >/dev/null; then
   export CCACHE_SLOPPINESS=locale
   export CCACHE_DIR=${CCACHE_DIR:-$root/build/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root}
 fi
+# Only tests that run need these: they are brought while the build goes on.
+bring_from_pypi() {
+  optional "without PyPI the Python package is tested with one pytest only, without mypy, IPython and web servers" \
+    scripts/python-tools.sh build/deps
+  optional "without PyPI SARIF, JUnit and Perfetto are not tested with other readers" \
+    scripts/format-readers.sh build/deps
+  optional "without PyPI pages are not checked with axe-core" scripts/axe-core.sh build/deps
+}
+bring_from_pypi &
+from_pypi=$!
 part_ends "installation"
 scripts/build.sh
 part_ends "build/"
@@ -133,6 +140,7 @@ part_ends "fuzz targets"
 left_out=()
 scripts/has-gpu.sh >/dev/null 2>&1 || left_out=(--label-exclude '^gpu$')
 echo "== all tests on the simulated driver${left_out[*]:+; no GPU here: those with the label gpu are left out}"
+wait "$from_pypi"
 rm -f build/tests.xml
 # Some tests depend on the time that other programs leave them, and fail once in twenty runs on two busy processors.
 # They are named, and run once more with nothing beside them; what fails again has failed.

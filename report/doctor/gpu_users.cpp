@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/json_input.h"
+#include "report/base/json_output.h"
 #include "report/watch/watched_process.h"
 
 namespace culprit::report {
@@ -140,7 +141,7 @@ std::string packed(const GpuUsers& users) {
   }
   for (const Recorder& recorder : users.recorders)
     json["recorders"].push_back({recorder.pid, recorder.own_number, recorder.name, recorder.account, recorder.dump});
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 GpuUsers unpacked(const std::string& text) {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/base/printable.h"
+#include "report/base/json_output.h"
 #include "report/doctor/diagnosis.h"
 
 namespace culprit::report {
@@ -257,7 +257,7 @@ void render_doctor_json(const Diagnosis& diagnosis, std::ostream& out) {
   one["xids"] = xids_json(diagnosis.xids, diagnosis.uptime_seconds);
   one["mps"] = mps_json(diagnosis);
   one["unseen"] = diagnosis.unseen;
-  out << with_escapes(one.dump(2, ' ', false, Json::error_handler_t::replace)) << "\n";
+  out << json_text(one, 2) << "\n";
 }
 
 }  // namespace culprit::report

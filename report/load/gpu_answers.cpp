@@ -6,8 +6,8 @@
 #include "report/base/file_error.h"
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
+#include "report/base/json_output.h"
 #include "report/base/output_file.h"
-#include "report/base/printable.h"
 #include "report/dump/side_files.h"
 
 namespace culprit::report {
@@ -85,7 +85,7 @@ void write_gpu_answers(const std::string& dump_path, const format::Header& heade
                {"answers", Json::array()}};
   for (const GpuAnswer& answer : answers) json["answers"].push_back(json_of(answer));
   OutputFile file(gpu_answers_path(dump_path), dump_path);
-  file.stream() << with_escapes(json.dump(1, ' ', false, Json::error_handler_t::replace)) << "\n";
+  file.stream() << json_text(json, 1) << "\n";
   file.commit();
 }
 

@@ -12,6 +12,7 @@
 
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
+#include "report/base/json_output.h"
 #include "report/base/output_file.h"
 #include "report/base/printable.h"
 #include "report/base/text_width.h"
@@ -393,7 +394,7 @@ void write(const Report& report, std::ostream& out) {
   WrittenTables tables;
   Writer writer(&tables);
   fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
-  auto text = [](const Json& json) { return with_escapes(json.dump(-1, ' ', false, Json::error_handler_t::replace)); };
+  auto text = [](const Json& json) { return json_text(json); };
   out << "{\"schema\":\"" << kMergedSchema << "\",\n\"modules\":" << text(tables.modules)
       << ",\n\"frames\":" << text(tables.frames) << ",\n\"variables\":" << text(tables.variables)
       << ",\n\"stacks\":" << text(tables.stacks) << ",\n\"report\":" << text(writer.take()) << "}\n";
@@ -411,7 +412,7 @@ Report read(const Json& json, std::size_t bytes, const std::string& path) {
     if (!json.is_object()) throw Damage{"it ends too early"};
     const Json schema = json.value("schema", Json());
     if (schema != kMergedSchema) {
-      throw FileError(path + ": a file of another version of culprit merge (" + printable(schema.dump()) +
+      throw FileError(path + ": a file of another version of culprit merge (" + printable(json_text(schema)) +
                       " instead of " + kMergedSchema + "); merge the dumps again");
     }
     report = read_report(json, &tables);

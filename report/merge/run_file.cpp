@@ -8,8 +8,8 @@
 #include "report/base/file_error.h"
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
+#include "report/base/json_output.h"
 #include "report/base/output_file.h"
-#include "report/base/printable.h"
 #include "report/base/random_text.h"
 #include "report/dump/side_files.h"
 
@@ -74,7 +74,7 @@ std::string new_run_id() {
 
 void write_run_file(const std::string& folder, const RunRecord& run) {
   OutputFile file((std::filesystem::path(folder) / run_file_name(run.id)).string());
-  file.stream() << with_escapes(json_of(run).dump(1, ' ', false, RunJson::error_handler_t::replace)) << "\n";
+  file.stream() << json_text(json_of(run), 1) << "\n";
   file.commit();
 }
 

@@ -165,11 +165,11 @@ void add_verdicts(FamilyList* list) {
   };
   list->gauge("culprit_watched_seconds", "Time for which the rows of the process are watched, without pauses.",
               [](const ProcessSample& process, const Add& add) {
-                if (!process.verdicts.empty()) add({}, process.watched_seconds);
+                if (process.watched_looks != 0) add({}, process.watched_seconds);
               });
-  list->gauge("culprit_watched_looks", "Looks at the process; a verdict needs 24 of them.",
+  list->gauge("culprit_watched_looks", "Looks at the process; before the 24th no row has a verdict.",
               [](const ProcessSample& process, const Add& add) {
-                if (!process.verdicts.empty()) add({}, static_cast<double>(process.watched_looks));
+                if (process.watched_looks != 0) add({}, static_cast<double>(process.watched_looks));
               });
   list->gauge("culprit_rows", "Stacks and kinds by the verdict of culprit watch.",
               [](const ProcessSample& process, const Add& add) {
@@ -178,7 +178,7 @@ void add_verdicts(FamilyList* list) {
               });
   list->gauge("culprit_rows_left_out", "Rows that are not watched, because there is no room.",
               [](const ProcessSample& process, const Add& add) {
-                if (!process.verdicts.empty()) add({}, static_cast<double>(process.not_watched));
+                if (process.watched_looks != 0) add({}, static_cast<double>(process.not_watched));
               });
   list->gauge("culprit_row_verdict", "1 for the verdict of a row; those that leak come first.",
               [labels](const ProcessSample& process, const Add& add) {

@@ -82,11 +82,11 @@ struct ProcessSample {
   std::vector<StackSum> stacks;   // of both, most bytes first, "other" last
   std::vector<PartSum> parts;
   std::vector<SampledDevice> devices;
-  // Of the looks so far; empty where there is only one.
+  // Of the looks so far; empty before the 24th, and where there is only one.
   std::vector<std::pair<std::string, std::uint64_t>> verdicts;  // rows by their verdict
   std::vector<WatchedSum> watched;                              // those that leak first
   double watched_seconds = 0;
-  std::uint64_t watched_looks = 0;
+  std::uint64_t watched_looks = 0;  // 0: there is only one look, and no verdict
   std::uint64_t not_watched = 0;  // rows for which there was no room
 };
 

@@ -18,6 +18,10 @@ void RowVerdicts::look(const Dump& dump, const std::map<std::string, DeviceAnswe
                        std::size_t shown, ProcessSample* sample) {
   process_.limit_rows(rows);
   process_.sample(dump, clock_.now(dump), answers);
+  sample->watched_seconds = process_.seconds();
+  sample->watched_looks = process_.history().samples();
+  sample->not_watched = process_.left_out();
+  if (sample->watched_looks < kLeastTimes) return;  // nothing is known yet: no row has a verdict
   std::map<WatchVerdict, std::uint64_t> counts;
   std::set<std::string> leaking;
   for (const JudgedRow& judged : process_.judge(kLeastPerMinute)) {
@@ -40,9 +44,6 @@ void RowVerdicts::look(const Dump& dump, const std::map<std::string, DeviceAnswe
   }
   suspects_ = std::move(leaking);
   for (const WatchVerdict verdict : kVerdicts) sample->verdicts.emplace_back(verdict_name(verdict), counts[verdict]);
-  sample->watched_seconds = process_.seconds();
-  sample->watched_looks = process_.history().samples();
-  sample->not_watched = process_.left_out();
 }
 
 }  // namespace culprit::report

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "report/base/printable.h"
+#include "report/base/json_output.h"
 #include "report/model/causes.h"
 #include "report/render/json/json.h"
 
@@ -95,7 +95,7 @@ void render_top_json(const LiveModel& model, const LiveChoice& choice, std::size
   json["devices"] = std::move(devices);
   json["rows"] = std::move(rows);
   json["rows_left_out"] = all.size() - std::min(all.size(), most_rows);
-  out << with_escapes(json.dump(-1, ' ', false, Json::error_handler_t::replace)) << "\n";
+  out << json_text(json) << "\n";
 }
 
 }  // namespace culprit::report

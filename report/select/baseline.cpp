@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <string_view>
 #include <tuple>
 
 #include "report/base/json_input.h"
+#include "report/base/json_output.h"
 #include "report/base/output_file.h"
 #include "report/base/printable.h"
 #include "report/cuda/kinds.h"
@@ -54,9 +54,7 @@ std::string place_by_first_rule(const Frame* frame) {
   return frame != nullptr && frame->python ? frame->function : place_without_line(frame);
 }
 
-std::string quoted(const std::string& text) {
-  return with_escapes(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+std::string quoted(const std::string& text) { return json_text(Json(text)); }
 
 std::string lost_text(const std::string& id, const BaselineLeak& leak) {
   const std::string what = id + " (" + leak.api + ", " + leak.kind + ", " + leak.where + ")";
@@ -68,8 +66,18 @@ std::string lost_text(const std::string& id, const BaselineLeak& leak) {
 
 // "a list of 20" as "a list".
 std::string without_lengths(const std::string& path) {
-  static const std::regex length(" of [0-9,]+");
-  return std::regex_replace(path, length, "");
+  constexpr std::string_view kOf = " of ";
+  constexpr const char* kNumber = "0123456789,";
+  std::string text = path;
+  for (std::size_t at = text.find(kOf); at != std::string::npos; at = text.find(kOf, at)) {
+    const std::size_t end = std::min(text.find_first_not_of(kNumber, at + kOf.size()), text.size());
+    if (end == at + kOf.size()) {
+      at = end;  // no number follows
+    } else {
+      text.erase(at, end - at);
+    }
+  }
+  return text;
 }
 
 std::string text_of(const Baseline& baseline) {

@@ -1,10 +1,10 @@
 // The exports and imports of libculprit.so: it needs libc only, has no symbol versions, and exports only the hooks.
 #include <fstream>
-#include <regex>
 #include <set>
 #include <sstream>
 
 #include "tests/catch.h"
+#include "tests/support/pattern.h"
 #include "tests/support/run_preloaded.h"
 #include "tests/support/text.h"
 
@@ -30,11 +30,8 @@ std::string binutils(const std::string& program, const std::vector<std::string>&
 }
 
 std::set<std::string> first_captures(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern, std::regex::ECMAScript | std::regex::multiline);
-  std::set<std::string> result;
-  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match)
-    result.insert((*match)[1].str());
-  return result;
+  const std::vector<std::string> groups = first_groups(text, pattern);
+  return {groups.begin(), groups.end()};
 }
 
 // A file of the source tree; empty when the tests run without it.

@@ -1,10 +1,10 @@
 // `culprit run --keep`: each path of a dump that is printed names a file that is there afterwards.
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/pattern.h"
 #include "tests/support/text.h"
 
 namespace culprit::test {
@@ -14,10 +14,7 @@ namespace fs = std::filesystem;
 
 // The paths behind "culprit report" and behind "most ... by rank N:".
 std::vector<std::string> named_dumps(const std::string& text) {
-  std::vector<std::string> paths;
-  const std::regex name("(?:culprit report |most [^\n]*: )(\\S+)");
-  for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at) paths.push_back((*at)[1]);
-  return paths;
+  return first_groups(text, "(?:culprit report |most [^\n]*: )(\\S+)");
 }
 
 void add_dumps(const nlohmann::json& report, std::vector<std::string>* paths) {

@@ -3,13 +3,13 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "report/base/printable.h"
+#include "report/base/json_output.h"
 #include "report/model/frames.h"
 
 namespace culprit::report {
 
 std::string indented_text(const Json& value, std::size_t indent) {
-  std::string text = with_escapes(value.dump(2, ' ', false, Json::error_handler_t::replace));
+  std::string text = json_text(value, 2);
   if (indent == 0) return text;
   std::string indented;
   indented.reserve(text.size() * 2);

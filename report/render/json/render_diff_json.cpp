@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/base/printable.h"
+#include "report/base/json_output.h"
 #include "report/model/frames.h"
 #include "report/render/json/diff_json.h"
 #include "report/render/json/render_json.h"
@@ -24,7 +24,7 @@ void render_diff_json(const Diff& diff, std::ostream& out) {
       json["changes"].push_back(std::move(one));
     }
   }
-  out << with_escapes(json.dump(2, ' ', false, Json::error_handler_t::replace)) << "\n";
+  out << json_text(json, 2) << "\n";
 }
 
 }  // namespace culprit::report

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/base/printable.h"
+#include "report/base/json_output.h"
 #include "report/base/words.h"
 #include "report/render/json/render_json.h"
 
@@ -59,7 +59,7 @@ void render_sweep_json(const Sweep& sweep, std::ostream& out) {
     one["stack"] = run.site.stack == nullptr ? Json::array() : Json::parse(stack_as_json(*run.site.stack));
     all["runs"].push_back(std::move(one));
   }
-  out << with_escapes(all.dump(2, ' ', false, Json::error_handler_t::replace)) << "\n";
+  out << json_text(all, 2) << "\n";
 }
 
 }  // namespace culprit::report

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "report/base/printable.h"
+#include "report/base/json_output.h"
 #include "report/render/json/group_json.h"
 #include "report/render/json/json.h"
 #include "report/watch/watch_result.h"
@@ -59,7 +59,7 @@ void render_watch_json(const WatchResult& result, std::ostream& out) {
   json["reasons"] = result.reasons;
   json["processes"] = std::move(processes);
   json["rows"] = std::move(rows);
-  out << with_escapes(json.dump(2, ' ', false, Json::error_handler_t::replace)) << "\n";
+  out << json_text(json, 2) << "\n";
 }
 
 }  // namespace culprit::report

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -15,6 +14,7 @@
 #include "report/render/formats.h"
 #include "report/render/html/render_html.h"
 #include "tests/catch.h"
+#include "tests/support/pattern.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/shell.h"
 
@@ -72,12 +72,12 @@ TEST_CASE("every cause has its words in the documents and in the page", "[report
     const CauseRow& row = row_of(cause);
     INFO(row.name);
     CHECK(names.insert(row.name).second);
-    CHECK(std::regex_match(row.name, std::regex("[a-z]+(-[a-z]+)*")));
-    CHECK(std::regex_match(row.colour, std::regex("#[0-9a-f]{6}")));
-    CHECK(std::regex_match(row.sentence, std::regex("Memory .*[^.]\\.")));
+    CHECK(matches(row.name, "[a-z]+(-[a-z]+)*"));
+    CHECK(matches(row.colour, "#[0-9a-f]{6}"));
+    CHECK(matches(row.sentence, "Memory .*[^.]\\."));
     CHECK(words["causes"][row.name] == nlohmann::json{{"title", row.title}, {"running", row.title_while_running}});
-    CHECK(std::regex_match(row.title, std::regex("[A-Z][a-z ]+")));
-    CHECK(std::regex_match(row.title_while_running, std::regex("[A-Z][a-z ]+")));
+    CHECK(matches(row.title, "[A-Z][a-z ]+"));
+    CHECK(matches(row.title_while_running, "[A-Z][a-z ]+"));
     CHECK(has(whole, "\n.cause-" + std::string(row.name) + " { --fill: " + row.colour));
     CHECK(has(lines_with(schema, "**Cause**: "), in_ticks(row.name)));
     std::string title = row.title;
@@ -97,7 +97,7 @@ TEST_CASE("every type of evidence has its words in the documents and in the page
     INFO(row.name);
     CHECK(names.insert(row.name).second);
     // The scripts of the page take the words from its data.
-    CHECK_FALSE(std::regex_search(whole, std::regex("(case|[!=]==) *\"" + std::string(row.name) + "\"")));
+    CHECK_FALSE(has_match(whole, "(case|[!=]==) *\"" + std::string(row.name) + "\""));
     CHECK_FALSE(lines_with(schema, "| " + in_ticks(row.name) + " |").empty());
     if (row.cause != Cause::kNeverFreed) CHECK(row.label[0] != '\0');
     causes.insert(row.cause);
@@ -115,11 +115,11 @@ TEST_CASE("every format is in the help and in the documents", "[report][tables]"
   const std::vector<std::string> of_diff = diff_formats();
   for (const std::string& name : report_formats()) {
     INFO(name);
-    const std::regex word("[ ,{]" + name + "[ ,;}]");
-    CHECK(std::regex_search(help, word));
+    const std::string word = "[ ,{]" + name + "[ ,;}]";
+    CHECK(has_match(help, word));
     CHECK(has(table, "| `--format " + name + "`"));
     const bool for_diffs = std::find(of_diff.begin(), of_diff.end(), name) != of_diff.end();
-    CHECK(std::regex_search(lines_with(diff_help, "  --format"), word) == for_diffs);
+    CHECK(has_match(lines_with(diff_help, "  --format"), word) == for_diffs);
     REQUIRE(find_format(name) != nullptr);
     CHECK(find_format(name)->write != nullptr);
     CHECK((find_format(name)->write_diff != nullptr) == for_diffs);
@@ -132,8 +132,8 @@ TEST_CASE("every sub-command is in the help and in the documents", "[report][tab
   for (const Command& command : make_commands()) {
     const std::string& name = command.options.command();
     INFO(name);
-    CHECK(std::regex_search(help, std::regex("\n  " + name + " +" + command.options.help().substr(0, 20))));
-    CHECK(std::regex_search(manual, std::regex("culprit( -[-a-z]+)* " + name + "\\b")));
+    CHECK(has_match(help, "\n  " + name + " +" + command.options.help().substr(0, 20)));
+    CHECK(has_match(manual, "culprit( -[-a-z]+)* " + name + "\\b"));
     const Finished own = shell("CULPRIT " + name + " --help 2>/dev/null");
     CHECK(own.exit_code == 0);
     CHECK(has(own.out, command.options.help()));

@@ -1,8 +1,8 @@
 // --quiet and --verbose of the command: which messages they leave, where they may stand, and what they do not change.
-#include <regex>
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/support/pattern.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/shell.h"
@@ -39,9 +39,9 @@ struct Leak {
 
 std::string build_id_of(const std::string& file) {
   const std::string text = shell("readelf -n " + file + " 2>/dev/null").out;
-  std::smatch id;
-  REQUIRE(std::regex_search(text, id, std::regex("Build ID: ([0-9a-f]{40})")));
-  return id[1];
+  const std::vector<std::string> ids = first_groups(text, "Build ID: ([0-9a-f]{40})");
+  REQUIRE(ids.size() == 1);
+  return ids.front();
 }
 
 }  // namespace
@@ -58,9 +58,9 @@ TEST_CASE("option --verbose names the files of the symbols, and the time of each
   CHECK(has(verbose.err, begin + "/nonexistent/lib.so: no such file, build ID cdef was recorded\n"));
   for (const std::string step : {"read ", "resolve ", "judge "}) {
     INFO(step);
-    CHECK(std::regex_search(verbose.err, std::regex("culprit: debug: " + step + "\\S*leak.dump: [0-9.]+ m?s\n")));
+    CHECK(has_match(verbose.err, "culprit: debug: " + step + "\\S*leak.dump: [0-9.]+ m?s\n"));
   }
-  CHECK(std::regex_search(verbose.err, std::regex("culprit: debug: render text: [0-9.]+ m?s\n")));
+  CHECK(has_match(verbose.err, "culprit: debug: render text: [0-9.]+ m?s\n"));
   CHECK_FALSE(has(verbose.err + "-", "trace:"));
   // -vv also names what was tried; a report is the same with each of them.
   const Finished trace = shell("CULPRIT report -vv " + leak.dump);

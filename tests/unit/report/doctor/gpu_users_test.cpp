@@ -182,7 +182,7 @@ TEST_CASE("NVML that left a question open is asked again later, one that refused
     CHECK(charge_of(ask_when_ended(seconds(31)), "GPU-0", 761).bytes == std::uint64_t{300});
     // The pause is the first one again.
     machine.set_nvml("crash\n");
-    CHECK(places.ask(begin + seconds(40)).unanswered);
+    CHECK(ask_when_ended(seconds(40)).unanswered);
     CHECK_FALSE(places.ask(begin + seconds(69)).unanswered);
     CHECK(ask_when_ended(seconds(1000)).unanswered);
     CHECK_FALSE(places.ask(begin + seconds(1059)).unanswered);  // twice as long

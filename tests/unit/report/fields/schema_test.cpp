@@ -3,13 +3,13 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 
 #include "report/merge/merged_file.h"
 #include "report/render/json/render_json.h"
 #include "tests/catch.h"
+#include "tests/support/pattern.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/fields/documenter.h"
@@ -66,9 +66,7 @@ std::string text_about_reports() {
 // The names in `code`, without [] and the objects that they stand in.
 std::set<std::string> names_in_code(const std::string& text) {
   std::set<std::string> names;
-  const std::regex code("`([a-z_.\\[\\]]+)`");
-  for (std::sregex_iterator at(text.begin(), text.end(), code), end; at != end; ++at) {
-    std::string path = (*at)[1];
+  for (const std::string& path : first_groups(text, "`([a-z_.\\[\\]]+)`")) {
     std::size_t dot = 0;
     for (std::size_t next = 0; next != std::string::npos; dot = next + 1) {
       next = path.find('.', dot);

@@ -2,12 +2,12 @@
 #include "report/manual/manual.h"
 
 #include <algorithm>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "report/manual/page_text.h"
 #include "tests/catch.h"
+#include "tests/support/pattern.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/shell.h"
 
@@ -21,17 +21,16 @@ TEST_CASE("culprit help shows each page of the manual", "[report][manual]") {
   const std::string completion = shell("CULPRIT completion bash").out;
   for (const std::string& topic : topics) {
     INFO(topic);
-    CHECK(std::regex_match(manual_title(topic), std::regex("[A-Z].*: .*")));
+    CHECK(matches(manual_title(topic), "[A-Z].*: .*"));
     CHECK(has(general, topic));
     CHECK(has(completion, " " + topic));
     const Finished page = shell("CULPRIT help " + topic);
     CHECK(page.exit_code == 0);
     CHECK(has(page.out, manual_title(topic) + "\n===="));
     // Links lead to pages that exist, and nothing of the marks of Markdown and of the test stays.
-    const std::regex link("culprit help ([a-z-]+)");
-    for (std::sregex_iterator at(page.out.begin(), page.out.end(), link), end; at != end; ++at) {
-      INFO((*at)[1].str());
-      CHECK(std::count(topics.begin(), topics.end(), (*at)[1].str()) == 1);
+    for (const std::string& link : first_groups(page.out, "culprit help ([a-z-]+)")) {
+      INFO(link);
+      CHECK(std::count(topics.begin(), topics.end(), link) == 1);
     }
     for (const char* mark : {"<!--", "](", "```", "| ---", "**"}) {
       INFO(mark);

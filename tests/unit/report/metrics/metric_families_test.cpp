@@ -196,6 +196,10 @@ TEST_CASE("verdicts of watch become series of rows, in bytes and in objects", "[
     CHECK_FALSE(has(key, "culprit_row"));
     CHECK_FALSE(has(key, "culprit_watched"));
   }
+  // Before any verdict is known, the number of looks says so.
+  sample.watched_looks = 3;
+  CHECK(series_of(sample)["culprit_watched_looks{pid=\"4242\"}"] == "3");
+  CHECK(series_named(series_of(sample), "culprit_rows") == 0);
   sample.verdicts = {{"leaking", 2}, {"steady", 0}};
   sample.watched = {{"1f", "device", "step", "solver.cu:31", "leaking", false, 1048576.5},
                     {"2f", "stream", "begin", "queue.cu:5", "leaking", true, 12}};
