@@ -231,9 +231,7 @@ def _look_at_copy(view, known):
     """In the copy; does not return."""
     text = None
     try:
-        graph = own._view.graph((heap_edges, heap_objects, words, pointers), known)
-        if graph is not None:
-            view["graph"] = graph
+        view["graph"] = own._view.graph((heap_edges, heap_objects, words, pointers), known)
         text = own._view.text(view)
     except BaseException:  # pylint: disable=broad-except
         pass

@@ -32,8 +32,10 @@ class Reader {
  public:
   explicit Reader(const Json& from) : from_(from) {}
 
+  // nullptr: it is damaged.
   std::shared_ptr<const ObjectGraph> read() {
     graph_.problem = printable(text_of(from_, "problem").substr(0, kLongest));
+    if (!graph_.problem.empty()) return std::make_shared<const ObjectGraph>(std::move(graph_));
     const auto strings = from_.find("strings");
     if (strings == from_.end() || !strings->is_array() || strings->size() > kMostStrings) return nullptr;
     for (const Json& one : *strings)
@@ -84,7 +86,11 @@ class Reader {
 
 std::shared_ptr<const ObjectGraph> object_graph_of(const Json& view) {
   const auto graph = view.find("graph");
-  return graph != view.end() && graph->is_object() ? Reader(*graph).read() : nullptr;
+  if (graph == view.end()) return nullptr;
+  if (std::shared_ptr<const ObjectGraph> read = graph->is_object() ? Reader(*graph).read() : nullptr) return read;
+  ObjectGraph damaged;
+  damaged.problem = "the view of its objects is damaged";
+  return std::make_shared<const ObjectGraph>(std::move(damaged));
 }
 
 }  // namespace culprit::report

@@ -58,7 +58,7 @@ struct ObjectGraph {
   std::string problem;         // why the heap was not searched; empty: it was
 };
 
-// The member `graph` of a view; nullptr when there is none, or when it is not one.
+// The member `graph` of a view, with a problem when it is damaged; nullptr when there is none.
 std::shared_ptr<const ObjectGraph> object_graph_of(const nlohmann::json& view);
 
 }  // namespace culprit::report

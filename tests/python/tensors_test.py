@@ -19,6 +19,7 @@ class Garbage:
     def __init__(self): self.me = self
     def __del__(self): os.write(1, b"del %d\\n" % os.getpid())
 signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"signal %d\\n" % os.getpid()))
+half_made = torch.Tensor.__new__(torch.Tensor)  # as in the middle of its constructor
 kept = torch.empty(TENSOR)
 losses = [torch.empty(TENSOR) for _ in range(3)]
 going = True
@@ -100,6 +101,16 @@ class Running(Views):
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), "on\n")
         self.assertEqual([row["path"] for row in self.keepers(process.pid)["kept"]], ["`kept`"])
+        process.kill()
+        process.communicate()
+
+    def test_memory_of_a_framework_that_cannot_be_read_is_not_known(self):
+        """All of it: a version that is not known, for example."""
+        process = self.start(sys.executable, KEEP + "del torch.Tensor\nprint('ready', flush=True)\nimport time\n"
+                                             "end = time.monotonic() + 60\nwhile time.monotonic() < end: pass")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        row, = self.keepers(process.pid)["kept"]
+        self.assertEqual((row["kind"], row["path"]), ("not-known", "the objects could not be read (AttributeError)"))
         process.kill()
         process.communicate()
 

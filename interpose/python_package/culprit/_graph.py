@@ -220,23 +220,32 @@ class _Tensors:
         candidates: tuple[set[int], set[int], set[int]] | None = None
         tried = 0
         for tensor in tensors:
-            if tried == _CALIBRATED or tensor.layout is not self.strided:
-                continue
-            storage = tensor.untyped_storage()
-            address, size = storage.data_ptr(), storage.nbytes()
-            if address == 0:
+            if tried == _CALIBRATED:
+                break
+            # A tensor inside of torch.vmap() has no storage that Python may see, and one that is just made none at all.
+            found = _readers.attempt(self._places_in, tensor)
+            if found is None:
                 continue
             tried += 1
-            there = storage._cdata  # pylint: disable=protected-access
-            inside, outside = self.words(there, 12), self.words(tensor._cdata, 8)  # pylint: disable=protected-access
-            found = ({8 * i for i, word in enumerate(outside) if word == there},
-                     {8 * i for i, word in enumerate(inside[:8]) if word == address
-                      and (inside[i + 3] & 0xff == 1) == bool(tensor.is_cuda)},
-                     {8 * i for i, word in enumerate(inside) if word == size})
             candidates = found if candidates is None else (
                 candidates[0] & found[0], candidates[1] & found[1], candidates[2] & found[2])
         if candidates is not None and all(candidates):
             self.layout = min(candidates[0]), min(candidates[1]), min(candidates[2])
+
+    def _places_in(self, tensor: "Any") -> "tuple[set[int], set[int], set[int]] | None":
+        """The places of _learn_layout() that hold for this tensor; None: it tells nothing of them."""
+        if tensor.layout is not self.strided:
+            return None
+        storage = tensor.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        if address == 0:
+            return None
+        there = storage._cdata  # pylint: disable=protected-access
+        inside, outside = self.words(there, 12), self.words(tensor._cdata, 8)  # pylint: disable=protected-access
+        return ({8 * i for i, word in enumerate(outside) if word == there},
+                {8 * i for i, word in enumerate(inside[:8]) if word == address
+                 and (inside[i + 3] & 0xff == 1) == bool(tensor.is_cuda)},
+                {8 * i for i, word in enumerate(inside) if word == size})
 
     def _getters_of(self, kind: type) -> "tuple[Any, list[Any], Any]":
         """For a type of autograd's nodes: the getters of the next nodes, of the saved tensors, and of a variable."""
@@ -577,10 +586,10 @@ def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", module
 
 
 def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
-                 devices: "tuple[int, ...]" = (1,)) -> "dict[str, Any] | None":
+                 devices: "tuple[int, ...]" = (1,)) -> "dict[str, Any]":
     """`natives`: the library's functions heap_edges, heap_objects, words and pointers. `known`: see
-    _readers.known_arrays(). `devices`: numbers of c10::DeviceType. None: no GPU memory is there, or nothing leads to
-    it."""
+    _readers.known_arrays(). `devices`: numbers of c10::DeviceType. A graph without strings: no GPU memory is there, or
+    no object leads to it."""
     heap_edges, heap_objects, words, pointers = natives
     arrays = _readers.attempt(_arrays_of_numpy, words)
     everything = gc.get_objects()
@@ -606,7 +615,7 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     found = [(thing, *others[type(thing)]) for thing in found if type(thing) in others]
     _add_others(found, known, owners, places, pools)
     del found
-    nothing: dict[str, Any] | None = None
+    nothing: dict[str, Any] = {"strings": []}
     if tensors is not None and tensors.not_read and not owners:
         nothing = {"problem": "no tensor could be read"}
     if not owners and not pointers():

@@ -147,12 +147,22 @@ def _in_use() -> "tuple[Any, bool]":
     return torch, bool(_readers.types_in_use()) or "jax._src.xla_bridge" in sys.modules
 
 
-def graph(natives: "Any", known: "list[Any]") -> "dict[str, Any] | None":
+def graph(natives: "Any", known: "list[Any]") -> "dict[str, Any]":
     """The graph of objects alone. `known`: see _readers.known_arrays()."""
     torch, _ = _in_use()
     with _graph.without_modes(torch):
-        found: dict[str, Any] | None = _readers.attempt(_graph.object_graph, torch, natives, known)
-        return found
+        return _object_graph(torch, natives, known)
+
+
+def _object_graph(torch: "Any", natives: "Any", known: "list[Any]") -> "dict[str, Any]":
+    """The graph of objects. Where it cannot be made, for a version of the framework that is not known, its problem:
+    without a graph the report would say nothing of what keeps the memory."""
+    try:
+        return _graph.object_graph(torch, natives, known)
+    except Exception as error:  # pylint: disable=broad-except
+        if _referrers.is_of_a_signal_handler(error):
+            raise
+        return {"problem": f"the objects could not be read ({type(error).__name__})"}
 
 
 def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any") -> "dict[str, Any]":
@@ -163,9 +173,7 @@ def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any") 
     if referrers:
         view["objects"] = _readers.attempt(live_objects, torch, None if referrers is True else referrers) or []
     if natives is not None:
-        found = _readers.attempt(_graph.object_graph, torch, natives, _readers.known_arrays())
-        if found is not None:
-            view["graph"] = found
+        view["graph"] = _object_graph(torch, natives, _readers.known_arrays())
     return view
 
 

@@ -32,7 +32,14 @@ TEST_CASE("the graph of a view", "[keepers]") {
   CHECK(object_graph_of(nlohmann::json::object()) == nullptr);
 }
 
-TEST_CASE("a graph whose indices lead nowhere is none", "[keepers]") {
+TEST_CASE("a graph that was not made says why", "[keepers]") {
+  const auto graph = object_graph_of(nlohmann::json::parse(R"({"graph": {"problem": "too many objects"}})"));
+  REQUIRE(graph != nullptr);
+  CHECK(graph->problem == "too many objects");
+  CHECK(object_graph_of(nlohmann::json::parse(R"({"graph": {"strings": []}})"))->problem.empty());
+}
+
+TEST_CASE("a graph whose indices lead nowhere is damaged", "[keepers]") {
   const std::pair<const char*, nlohmann::json> damages[] = {
       {"strings", "text"},         {"nodes", {9, 0, 0, 0}}, {"edges", {0, 2, 0}},
       {"edges", {2, 0, 0}},        {"edges", {0, 1, 3}},    {"variables", {7, 0, 0}},
@@ -41,7 +48,8 @@ TEST_CASE("a graph whose indices lead nowhere is none", "[keepers]") {
     nlohmann::json damaged = view();
     damaged["graph"][member] = value;
     INFO(member << " " << value);
-    CHECK(object_graph_of(damaged) == nullptr);
+    CHECK(object_graph_of(damaged)->problem == "the view of its objects is damaged");
+    CHECK(object_graph_of(damaged)->nodes.empty());
   }
 }
 
