@@ -87,7 +87,7 @@ struct ProcessSample {
   std::vector<WatchedSum> watched;                              // those that leak first
   double watched_seconds = 0;
   std::uint64_t watched_looks = 0;  // 0: there is only one look, and no verdict
-  std::uint64_t not_watched = 0;  // rows for which there was no room
+  std::uint64_t not_watched = 0;    // rows for which there was no room
 };
 
 // One look at all processes.

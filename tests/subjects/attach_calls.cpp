@@ -66,7 +66,7 @@ double now() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// What the main thread and the process that ends its call share.
+// Shared by the main thread and the process that ends its call.
 struct Shared {
   std::atomic<bool> clock_runs{false};
   std::atomic<unsigned> word{0};
