@@ -204,6 +204,8 @@ bool load(const Process& process) {
          run_source(culprit_source_inside, "culprit", builtins.get(), scope.get()) &&
          add_module(scope.get(), builtins.get(), "culprit._referrers", culprit_source_referrers) &&
          add_module(scope.get(), builtins.get(), "culprit._readers", culprit_source_readers) &&
+         add_module(scope.get(), builtins.get(), "culprit._types", culprit_source_types) &&
+         add_module(scope.get(), builtins.get(), "culprit._torch_tensors", culprit_source_torch_tensors) &&
          add_module(scope.get(), builtins.get(), "culprit._graph", culprit_source_graph) &&
          add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) && give(own, kKey, scope.get());
 }

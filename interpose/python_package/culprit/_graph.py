@@ -18,13 +18,12 @@ empty one is a step that a program has no name for. `length` is a container's, e
 neither of Python objects in the heap nor of this code, as those of C code.
 
 No code of the program runs here. No attribute of the program's objects is read by getattr(): only dictionaries,
-descriptors and containers of Python's own types are. Tensors that autograd saved are found by the layout of its nodes
-(PyTorch's torch/csrc/autograd/saved_variable.h), because reading them as attributes would call the program's hooks.
+descriptors and containers of Python's own types are. `_torch_tensors.py` reads the tensors of PyTorch.
 """
 import gc
 import sys
 
-from culprit import _readers, _referrers
+from culprit import _readers, _referrers, _torch_tensors, _types
 
 TYPE_CHECKING = False  # the module typing may not be imported for the program
 if TYPE_CHECKING:
@@ -32,59 +31,11 @@ if TYPE_CHECKING:
 
 MOST_OBJECTS = 20_000_000
 MOST_NODES = 300_000  # of those from which GPU memory can be reached
-MOST_STEPS = 200_000  # nodes of autograd's graphs: each costs about 10 us
 _CONTAINER, _MODULE, _OPTIMIZER, _TENSOR, _AUTOGRAD, _PARAMETERS, _RAISED, _CLASS = (1 << bit for bit in range(8))
 _LONGEST = 60
-_CALIBRATED = 64
 _OBJECTS = 17  # NumPy's number for elements that are objects
 _FROZEN_AT_START = 2000  # CPython 3.12 begins with 375 such objects; a program that has begun has thousands more
-
-
-class _Slot:
-    __slots__ = ("field",)
-
-
-# A field of a C structure, or of __slots__: reading it calls no function. Attributes that a function of C computes are
-# read by name only (_of_c).
-_member = type(_Slot.__dict__["field"])
-_DESCRIPTORS = (_member, type(type.__dict__["__dict__"]))
 _LENGTHS: "dict[type, Any]" = {kind: kind.__len__ for kind in (list, tuple, set, frozenset, dict)}
-_attributes_of_type: "Any" = type.__dict__["__dict__"]
-_name_of_type: "Any" = type.__dict__["__name__"]
-_bases_of_type: "Any" = type.__dict__["__mro__"]
-
-
-def _mro(kind: type) -> "tuple[type, ...]":
-    found: tuple[type, ...] = _bases_of_type.__get__(kind)
-    return found
-
-
-def _descriptor(kind: type, name: str) -> "Any":
-    """A name of a class or of its bases, without a call of a metaclass."""
-    for base in _mro(kind):
-        found = _attributes_of_type.__get__(base).get(name)
-        if found is not None:
-            return found
-    return None
-
-
-def _type_name(kind: type) -> str:
-    name: str = _name_of_type.__get__(kind)
-    return name
-
-
-def _of_c(kind: type, name: str) -> "Any":
-    """The getter of an attribute that C code defines; None where the class has none, or one of its own."""
-    found = _descriptor(kind, name)
-    return found if type(found) in _DESCRIPTORS else None
-
-
-def _read(thing: object, name: str) -> "Any":
-    getter = _of_c(type(thing), name)
-    try:
-        return getter.__get__(thing) if getter is not None else None
-    except Exception:  # pylint: disable=broad-except  # an empty slot
-        return None
 
 
 def _key_text(key: object) -> str:
@@ -93,208 +44,12 @@ def _key_text(key: object) -> str:
     return str(key) if type(key) is int and abs(key) < 1 << 63 else "*"
 
 
-class _Tensors:
-    """PyTorch's tensors: their memory, and the graph that computed them."""
-
-    def __init__(self, torch: "Any", words: "Any", devices: "tuple[int, ...]") -> None:
-        self.words = words
-        self.devices = devices  # numbers of c10::DeviceType
-        self.strided = getattr(torch, "strided", None)
-        self.base = torch.Tensor
-        self.plain = torch.Tensor, getattr(getattr(torch, "nn", None), "Parameter", None)
-        self.types: set[type] = set()
-        self.layout: tuple[int, int, int] | None = None  # storage in a tensor; address and size in a storage
-        self.seen: dict[int, Any] = {}
-        self.getters: dict[type, tuple[Any, list[Any], Any]] = {}
-        # Lists of objects, and beside them lists of what belongs to each: the library counts the references of a list.
-        self.owners: list[Any] = []
-        self.places: list[tuple[int, int]] = []  # address and bytes
-        self.ends: list[Any] = []  # references that the collector does not know: from, to, from, to, ...
-        self.names: list[str] = []
-        self.hidden = self.not_read = 0
-
-    def _add_edge(self, source: "Any", target: "Any", name: str) -> None:
-        self.ends += (source, target)
-        self.names.append(name)
-
-    def _add_owner(self, owner: "Any", address: int, size: int) -> None:
-        self.owners.append(owner)
-        self.places.append((address, size))
-
-    def find_types(self, everything: "list[Any]") -> "set[type]":
-        """The types of all tensors there."""
-        self.types = {kind for kind in set(map(type, everything)) if self._is_tensor(kind)}
-        return self.types
-
-    def _is_tensor(self, kind: type) -> bool:
-        return any(base is self.base for base in _mro(kind))
-
-    def _get(self, tensor: "Any", name: str) -> "Any":
-        """An attribute as PyTorch's own class has it: a subclass may have an attribute of the program."""
-        getter = _descriptor(self.base, name)
-        get = getattr(type(getter), "__get__", None)
-        return get(getter, tensor, self.base) if get is not None else object.__getattribute__(tensor, name)
-
-    def is_node(self, kind: type) -> bool:
-        """Whether a type is one of autograd's nodes."""
-        return _of_c(kind, "next_functions") is not None and _of_c(kind, "metadata") is not None
-
-    def add(self, tensors: "list[Any]", nodes: "list[Any]") -> None:
-        """`nodes`: those of autograd that Python's objects have, also without a tensor."""
-        self._learn_layout([tensor for tensor in tensors if type(tensor) in self.plain])
-        queue: list[Any] = []
-        grads: list[Any] = []
-        for tensor in tensors:
-            self._guarded(self._add_storage, tensor)
-            self._guarded(self._add_graph_of, tensor, queue, grads)
-        for node in nodes:
-            if id(node) not in self.seen:
-                self.seen[id(node)] = node
-                queue.append(node)
-        known = {id(tensor) for tensor in tensors}
-        for grad in grads:
-            if id(grad) not in known:
-                known.add(id(grad))
-                self._guarded(self._add_storage, grad)
-        while queue and len(self.seen) < MOST_STEPS:
-            self._guarded(self._add_node, queue.pop(), queue)
-        self.not_read += len(queue)
-
-    def _guarded(self, work: "Any", *arguments: "Any") -> None:
-        """Some kinds of tensors have no storage, and some nodes are of an unknown version."""
-        try:
-            work(*arguments)
-        except Exception as error:  # pylint: disable=broad-except
-            if _referrers.is_of_a_signal_handler(error):
-                raise
-            # A subclass that wraps other tensors, or that has no size yet, has no memory of its own.
-            if not self._is_tensor(type(arguments[0])) or type(arguments[0]) in self.plain:
-                self.not_read += 1
-
-    def _add_graph_of(self, tensor: "Any", queue: "list[Any]", grads: "list[Any]") -> None:
-        if not self._get(tensor, "requires_grad"):
-            return
-        for name in "_backward_hooks", "_post_accumulate_grad_hooks":
-            if _descriptor(self.base, name) is not None:
-                hooks = self._get(tensor, name)
-                if hooks is not None:
-                    self._add_edge(tensor, hooks, f".{name}")
-        is_leaf = self._get(tensor, "is_leaf")
-        if is_leaf or self._get(tensor, "retains_grad"):
-            grad = self._get(tensor, "grad")
-            if grad is not None:
-                self._add_edge(tensor, grad, ".grad")
-                grads.append(grad)
-        # The node of a view that was changed in place would be made anew.
-        if not is_leaf and (not self._get(tensor, "_is_view")() or self._get(tensor, "_version") == 0):
-            self._follow(tensor, self._get(tensor, "grad_fn"), " -> Tensor.grad_fn", queue)
-
-    def _follow(self, source: "Any", node: "Any", name: str, queue: "list[Any]") -> None:
-        if node is None:
-            return
-        self._add_edge(source, node, name)
-        if id(node) not in self.seen:
-            self.seen[id(node)] = node
-            queue.append(node)
-
-    def _add_storage(self, tensor: "Any") -> None:
-        storage = self._get(tensor, "untyped_storage")()
-        if self.layout is None:
-            if self._get(tensor, "is_cuda"):
-                self._add_owner(tensor, storage.data_ptr(), storage.nbytes())
-            return
-        self._add_memory(tensor, storage._cdata)  # pylint: disable=protected-access
-
-    def _add_memory(self, owner: "Any", storage: int) -> None:
-        assert self.layout is not None
-        _, address, size = self.layout
-        words = self.words(storage, 12)
-        if not words:
-            self.not_read += 1
-        elif words[address // 8] != 0 and words[address // 8 + 3] & 0xff in self.devices:
-            self._add_owner(owner, words[address // 8], words[size // 8])
-
-    def _learn_layout(self, tensors: "list[Any]") -> None:
-        """Where a tensor has its storage, and a storage its address, its device and its size: the places that hold for
-        all tensors that are tried."""
-        candidates: tuple[set[int], set[int], set[int]] | None = None
-        tried = 0
-        for tensor in tensors:
-            if tried == _CALIBRATED:
-                break
-            # A tensor inside of torch.vmap() has no storage that Python may see, and one that is just made none at all.
-            found = _readers.attempt(self._places_in, tensor)
-            if found is None:
-                continue
-            tried += 1
-            candidates = found if candidates is None else (
-                candidates[0] & found[0], candidates[1] & found[1], candidates[2] & found[2])
-        if candidates is not None and all(candidates):
-            self.layout = min(candidates[0]), min(candidates[1]), min(candidates[2])
-
-    def _places_in(self, tensor: "Any") -> "tuple[set[int], set[int], set[int]] | None":
-        """The places of _learn_layout() that hold for this tensor; None: it tells nothing of them."""
-        if tensor.layout is not self.strided:
-            return None
-        storage = tensor.untyped_storage()
-        address, size = storage.data_ptr(), storage.nbytes()
-        if address == 0:
-            return None
-        there = storage._cdata  # pylint: disable=protected-access
-        inside, outside = self.words(there, 12), self.words(tensor._cdata, 8)  # pylint: disable=protected-access
-        return ({8 * i for i, word in enumerate(outside) if word == there},
-                {8 * i for i, word in enumerate(inside[:8]) if word == address
-                 and (inside[i + 3] & 0xff == 1) == bool(tensor.is_cuda)},
-                {8 * i for i, word in enumerate(inside) if word == size})
-
-    def _getters_of(self, kind: type) -> "tuple[Any, list[Any], Any]":
-        """For a type of autograd's nodes: the getters of the next nodes, of the saved tensors, and of a variable."""
-        known = self.getters.get(kind)
-        if known is None:
-            names: set[str] = set()
-            for base in _mro(kind):
-                names |= {name for name in _attributes_of_type.__get__(base) if name.startswith("_raw_saved_")}
-            saved = [getter for getter in (_of_c(kind, name) for name in sorted(names)) if getter is not None]
-            known = self.getters[kind] = _of_c(kind, "next_functions"), saved, _of_c(kind, "variable")
-        return known
-
-    def _add_node(self, node: "Any", queue: "list[Any]") -> None:
-        following, saved, variable = self._getters_of(type(node))
-        if following is None:
-            self.not_read += 1
-            return
-        for one in following.__get__(node) or ():
-            self._follow(node, one[0], "", queue)
-        leaf = variable.__get__(node) if variable is not None else None
-        if leaf is not None and self._is_tensor(type(leaf)):
-            self._add_edge(node, leaf, ".variable")
-        for getter in saved:
-            value = getter.__get__(node)
-            for one in value if type(value) in (tuple, list) else (value,):
-                if one is not None:
-                    self._add_saved(node, one)
-
-    def _add_saved(self, node: "Any", saved: "Any") -> None:
-        """`saved` leads to a SavedVariable (an object of pybind11: the pointer follows the head of the object). Its
-        fields: the tensor (8 bytes), two smart pointers (32), two numbers (8), five bits, and the hooks. With hooks it
-        has no tensor."""
-        place = self.words(id(saved) + 16, 1)
-        fields = self.words(place[0], 8) if place else []
-        tensor = self.words(fields[0], 8) if fields and self.layout is not None else []
-        if not tensor or self.layout is None:
-            self.not_read += 1
-        elif tensor[self.layout[0] // 8] != 0:
-            self._add_memory(node, tensor[self.layout[0] // 8])
-        elif fields[7] != 0:
-            self.hidden += 1
-
-
 def _arrays_of_numpy(words: "Any") -> "Any":
     """NumPy's type of arrays, whose elements the collector does not know; None where the layout that the library reads
     (interpose/inside_python/object_arrays.h) is not that of an array of this code."""
     numpy = sys.modules.get("numpy")
     kind = getattr(numpy, "ndarray", None)
-    if type(kind) is not type or _type_name(kind) != "ndarray":
+    if type(kind) is not type or _types.type_name(kind) != "ndarray":
         return None
     one = kind((3,), object)
     part = one[:2]
@@ -339,22 +94,22 @@ class _Graph:
     def _kind(self, kind: type) -> "tuple[int, int]":
         known = self.kinds.get(kind)
         if known is None:
-            bases = _mro(kind)
+            bases = _types.mro(kind)
             flags = 0
             for base, flag in ((self.module, _MODULE), (self.optimizer, _OPTIMIZER), (self.tensor, _TENSOR),
                                (BaseException, _RAISED), (type, _CLASS)):
                 if base is not None and any(one is base for one in bases):
                     flags |= flag
-            if any(base in _LENGTHS for base in bases) or _type_name(kind) == "deque" or kind is self.arrays:
+            if any(base in _LENGTHS for base in bases) or _types.type_name(kind) == "deque" or kind is self.arrays:
                 flags |= _CONTAINER
-            known = self.kinds[kind] = self.string(_type_name(kind)), flags
+            known = self.kinds[kind] = self.string(_types.type_name(kind)), flags
         return known
 
     def _length(self, thing: "Any", kind: type) -> int:
         """Of a container, by the function of Python's own type, or of NumPy's."""
         if kind is self.arrays:
             return int(thing.size)
-        for base in _mro(kind):
+        for base in _types.mro(kind):
             if base in _LENGTHS:
                 number: int = _LENGTHS[base](thing)
                 return number
@@ -390,7 +145,7 @@ class _Graph:
             kind = type(thing)
             if id(thing) in ends or kind is _referrers._Function:
                 continue
-            if kind is dict or dict in _mro(kind):
+            if kind is dict or dict in _types.mro(kind):
                 late.append(thing)
             else:
                 self._name_steps_of(thing, kind)
@@ -409,8 +164,8 @@ class _Graph:
                     self.edge(thing, key, " -> a key of it")
 
     def _name_steps_of(self, thing: "Any", kind: type) -> None:
-        bases = _mro(kind)
-        if list in bases or tuple in bases or _type_name(kind) == "deque":
+        bases = _types.mro(kind)
+        if list in bases or tuple in bases or _types.type_name(kind) == "deque":
             iterate = list.__iter__ if list in bases else tuple.__iter__ if tuple in bases else _items_of_deque
             name = self.parts.get(id(thing))
             if name is not None:
@@ -420,7 +175,7 @@ class _Graph:
                     self.edge(thing, value, f"[{place}]" if name is None else name)
         flags = self._kind(kind)[1]
         if flags & _CLASS:
-            attributes = gc.get_referents(_attributes_of_type.__get__(thing))
+            attributes = gc.get_referents(_types.attributes_of_type.__get__(thing))
             if attributes and id(attributes[0]) in self.index:
                 self.owned[id(attributes[0])] = 0
                 self.edge(thing, attributes[0], "")
@@ -431,9 +186,9 @@ class _Graph:
             return
         self._name_suspended(thing, kind)
         self._name_attributes(thing, kind, flags)
-        if _type_name(kind) == "frame":
+        if _types.type_name(kind) == "frame":
             self._name_locals(thing, thing, "")
-        elif _type_name(kind) == "_lru_cache_wrapper":
+        elif _types.type_name(kind) == "_lru_cache_wrapper":
             for value in gc.get_referents(thing):
                 self.edge(thing, value, " -> its cache")
 
@@ -445,7 +200,7 @@ class _Graph:
         return f"[{key}]" if key.isdigit() else f".{key}"[:_LONGEST]
 
     def _name_attributes(self, thing: "Any", kind: type, flags: int) -> None:
-        variables = _read(thing, "__dict__")
+        variables = _types.read(thing, "__dict__")
         if type(variables) is dict:
             if id(variables) in self.index:
                 self.owned[id(variables)] = 0
@@ -456,12 +211,13 @@ class _Graph:
                 if id(variables) not in self.index and type(key) is str:
                     self.edge(thing, value, self._attribute(key, flags & _MODULE))
                 # An OrderedDict up to PyTorch 2.4.
-                if flags & _MODULE and key in ("_parameters", "_buffers", "_modules") and dict in _mro(type(value)):
+                of_module = flags & _MODULE and key in ("_parameters", "_buffers", "_modules")
+                if of_module and dict in _types.mro(type(value)):
                     self.owned[id(value)] = 0 if key == "_modules" else _PARAMETERS
         if kind not in self.slots:
-            self.slots[kind] = [(name, found) for base in _mro(kind)
-                                for name, found in list(_attributes_of_type.__get__(base).items())
-                                if type(found) is _member and name != "__dict__"]
+            self.slots[kind] = [(name, found) for base in _types.mro(kind)
+                                for name, found in list(_types.attributes_of_type.__get__(base).items())
+                                if type(found) is _types.member and name != "__dict__"]
         for name, getter in self.slots[kind]:
             try:
                 value = getter.__get__(thing)
@@ -470,7 +226,7 @@ class _Graph:
             self.edge(thing, value, f".{name}")
         if flags & _RAISED:
             for name in "__traceback__", "__cause__", "__context__", "args":
-                self.edge(thing, _read(thing, name), f".{name}")
+                self.edge(thing, _types.read(thing, name), f".{name}")
 
     def _name_function(self, function: "Any") -> None:
         self.edge(function, function.__dict__, "")
@@ -495,7 +251,7 @@ class _Graph:
 
     def _name_suspended(self, thing: "Any", kind: type) -> None:
         for field in "gi_frame", "cr_frame", "ag_frame":
-            frame = _read(thing, field) if _of_c(kind, field) is not None else None
+            frame = _types.read(thing, field) if _types.of_c(kind, field) is not None else None
             if frame is not None:
                 where = f" -> {frame.f_code.co_name}() line {frame.f_lineno}"
                 if id(frame) in self.index:  # up to Python 3.10 the collector sees the frame
@@ -599,7 +355,7 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
         del roots
         if everything is None:
             return {"problem": "the objects of gc.freeze() were not searched: too many, or no memory for it"}
-    tensors = _Tensors(torch, words, devices) if torch is not None else None
+    tensors = _torch_tensors.Tensors(torch, words, devices) if torch is not None else None
     owners: list[Any] = []
     places: list[tuple[int, int]] = []
     extra: list[Any] = []

@@ -1,5 +1,5 @@
-"""The memory of the objects of each framework but PyTorch, whose tensors _graph.py reads, and the pools in which it
-lies: one row of TABLE for each type.
+"""The memory of the objects of each framework but PyTorch, whose tensors _torch_tensors.py reads, and the pools in
+which it lies: one row of TABLE for each type.
 
 An object is read by the attributes of its exact type, which are the framework's own code: a subclass may run code of
 the program. Its module is one that the program has imported.
