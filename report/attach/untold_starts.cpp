@@ -113,7 +113,7 @@ UntoldStarts::UntoldStarts(std::string mark) : mark_(std::move(mark)) {
 bool UntoldStarts::has_told(int pid) {
   const ProcessFolder process(kProc, static_cast<std::uint64_t>(pid));
   const Mapped mapped = mapped_in(process);
-  return !mapped.library_begin == 0 && start_state(process, mapped).value_or(0) != 0;
+  return mapped.library_begin != 0 && start_state(process, mapped).value_or(0) != 0;
 }
 
 OfRun UntoldStarts::belongs(int pid, std::uint64_t start_ticks) const {
