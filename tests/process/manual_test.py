@@ -98,7 +98,7 @@ def difference(expected, found):
 
 
 # Processes of other tests may have begun in the control group of a run, and the simulated machine has no NVML to ask.
-OF_NEIGHBOURS = "note    processes that use a GPU unseen were looked for by their environment, parents and mappings only"
+OF_NEIGHBOURS = "note    processes that use a GPU unseen were looked for by their environment, parents and mappings "
 
 
 class Page:
