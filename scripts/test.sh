@@ -85,7 +85,8 @@ if command -v ccache >/dev/null; then
   export CCACHE_SLOPPINESS=locale
   export CCACHE_DIR=${CCACHE_DIR:-$root/build/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root}
 fi
-# Only tests that run need these: they are brought while the build goes on.
+# Only tests that run need these: they are brought while the build goes on. pip itself is there by now, because apt
+# must not run twice at once.
 bring_from_pypi() {
   optional "without PyPI the Python package is tested with one pytest only, without mypy, IPython and web servers" \
     scripts/python-tools.sh build/deps

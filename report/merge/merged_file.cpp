@@ -394,10 +394,9 @@ void write(const Report& report, std::ostream& out) {
   WrittenTables tables;
   Writer writer(&tables);
   fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
-  auto text = [](const Json& json) { return json_text(json); };
-  out << "{\"schema\":\"" << kMergedSchema << "\",\n\"modules\":" << text(tables.modules)
-      << ",\n\"frames\":" << text(tables.frames) << ",\n\"variables\":" << text(tables.variables)
-      << ",\n\"stacks\":" << text(tables.stacks) << ",\n\"report\":" << text(writer.take()) << "}\n";
+  out << "{\"schema\":\"" << kMergedSchema << "\",\n\"modules\":" << json_text(tables.modules)
+      << ",\n\"frames\":" << json_text(tables.frames) << ",\n\"variables\":" << json_text(tables.variables)
+      << ",\n\"stacks\":" << json_text(tables.stacks) << ",\n\"report\":" << json_text(writer.take()) << "}\n";
 }
 
 // As it was written, `bytes` long. The file `path` is named in messages.

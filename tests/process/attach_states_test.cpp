@@ -2,6 +2,7 @@
 // or they are not borrowed.
 #include "tests/catch.h"
 #include "tests/process/attached.h"
+#include "tests/support/pattern.h"
 #include "tests/support/run_preloaded.h"
 #include "tests/support/text.h"
 
@@ -43,9 +44,11 @@ TEST_CASE("a thread with the thread-local data of another one is not borrowed", 
   const TemporaryFolder folder;
   const Run run = run_alone("attach_states", {"clone"}, [&](pid_t pid) {
     const Finished attached =
-        run_culprit({"attach", std::to_string(pid), "--out", folder.file("x.dump"), "--timeout", "1s"});
+        run_culprit({"attach", std::to_string(pid), "--out", folder.file("x.dump"), "--timeout", "1s", "-v"});
     INFO(attached.err);
-    // 0: the main thread, which has data of its own, was met between two of its waits.
+    // The main thread, which has data of its own, may be met between two of its waits: 0.
+    for (const std::string& thread : first_groups(attached.err, "thread ([0-9]+) of attach_states "))
+      CHECK(thread == std::to_string(pid));
     if (attached.exit_code != 0) {
       CHECK(attached.exit_code == 3);
       CHECK((contains(attached.err, "which uses the thread-local data of another one") ||
