@@ -218,7 +218,7 @@ run_tests() {
 }
 run_beside() {
   local beside=(python_frames python_view python_keepers python_raw python_tensors keeper_jobs torch_workflows
-    torch_profiler torch_segments framework_counts)
+    torch_profiler torch_segments framework_counts watch_server)
   local also_beside=(attach causes marks graph_memory audit)
   running=()
   do_parts process_test attach_test 1 "process tests of attach" "$short_limit"

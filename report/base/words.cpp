@@ -29,6 +29,11 @@ std::string format_bytes(std::uint64_t bytes) {
   return three_digits(value, kUnits[unit]);
 }
 
+std::string growth_text(std::int64_t bytes) {
+  const auto value = static_cast<std::uint64_t>(bytes);
+  return bytes < 0 ? "-" + format_bytes(0 - value) : "+" + format_bytes(value);
+}
+
 std::string hex_text(std::uint64_t value) {
   char text[24];
   std::snprintf(text, sizeof(text), "0x%" PRIx64, value);

@@ -14,6 +14,9 @@ namespace culprit::report {
 // "1.25 GiB", "11001 B": three significant digits.
 std::string format_bytes(std::uint64_t bytes);
 
+// "+1.25 GiB", "-11001 B".
+std::string growth_text(std::int64_t bytes);
+
 // "0x7f10".
 std::string hex_text(std::uint64_t value);
 

@@ -170,6 +170,7 @@ int watch_process(const WatchCommand& command) {
     ended = ProcessFolder(kProc, target.pid).has_ended();
     if (ended) break;
   }
+  if (!ended) loop.look_inside_at_the_end();
   return show_result(command, loop.finish(ended), DefaultStream::kStdout);
 }
 
@@ -222,6 +223,7 @@ int watch_program(const WatchCommand& command) {
       log::debug("a sample failed", error);
     }
     if (!loop.is_over()) return pause;
+    if (!stopped) loop.look_inside_at_the_end();
     // A command that does not end by SIGTERM is killed.
     ::kill(pid, stopped ? SIGKILL : SIGTERM);
     stopped = true;
@@ -285,6 +287,10 @@ Action declare_watch(OptionList* options) {
       ->add("--exec", &command->settings.exec,
             "Run this shell command once for each row that becomes LEAKING, with CULPRIT_WATCH_... in its environment")
       .type("CMD");
+  options->add(
+      "--tensors", &command->settings.tensors,
+      "Where live tensors of PyTorch leak, look inside the interpreter, which stops for at most 50ms each time: "
+      "name the variables that keep more and more");
   add_format_options(options, &command->output, {"text", "json"}, "text, json", "Write the verdicts to FILE");
   options->add("--all", &command->output.shown.all, "Steady rows, too");
   add_symbol_options(options, &command->output);

@@ -5,6 +5,7 @@
 #include "report/base/log.h"
 #include "report/base/words.h"
 #include "report/dump/dump_reader.h"
+#include "report/dump/process_status.h"
 #include "report/model/frame_text.h"
 #include "report/model/program_frames.h"
 
@@ -43,6 +44,15 @@ std::map<std::string, DeviceAnswer> WatchLoop::new_answers_for(Watched* watched,
   return answers_for(users_, pid);
 }
 
+// Where the dump alone names the process, it may be of another machine or PID namespace.
+std::vector<CacheBytes> WatchLoop::caches_of(Watched* watched, const Dump& dump, std::uint32_t pid) {
+  if (!watched->torch) {
+    if (pid == 0 && process_status(dump).ended != Ended::kRunning) return {};
+    watched->torch.emplace(static_cast<pid_t>(pid != 0 ? pid : dump.header().pid));
+  }
+  return watched->torch->read();
+}
+
 bool WatchLoop::sample(const std::string& name, const std::string& path, std::uint32_t pid) {
   std::unique_ptr<Watched>& known = watched_[name];
   const bool is_first = known == nullptr;
@@ -55,7 +65,8 @@ bool WatchLoop::sample(const std::string& name, const std::string& path, std::ui
   try {
     const Dump dump = Dump::open(path);
     const std::uint64_t at = watched.clock.now(dump);
-    const auto look = watched.process.sample(dump, at, new_answers_for(&watched, pid != 0 ? pid : dump.header().pid));
+    const auto look = watched.process.sample(dump, at, new_answers_for(&watched, pid != 0 ? pid : dump.header().pid),
+                                             caches_of(&watched, dump, pid));
     watched.ended = look == WatchedProcess::Look::kEnded;
   } catch (const DumpError& error) {
     if (is_first) {
@@ -113,7 +124,10 @@ void WatchLoop::judge_all() {
       if (row.judgement.verdict != WatchVerdict::kLeaking) continue;
       now.insert(row.row->id);
       watched->leaks[row.row->id] = {row, watched->process.history().samples()};
-      if (watched->suspects.count(row.row->id) != 0) tell(watched.get(), row);
+      if (watched->suspects.count(row.row->id) == 0) continue;
+      tell(watched.get(), row);
+      if (settings_.tensors && row.row->kind == kCacheLive && watched->torch)
+        watched->views.look(watched->torch->pid());
     }
     leaking_ += now.size();
     watched->suspects = std::move(now);
@@ -167,6 +181,12 @@ void WatchLoop::undo_wind_down(const Watched& watched, std::vector<JudgedRow>* r
   std::stable_sort(rows->begin(), rows->end(), is_before);
 }
 
+void WatchLoop::look_inside_at_the_end() {
+  for (auto& [name, watched] : watched_) {
+    if (!watched->ended && watched->torch) watched->views.look_at_the_end(watched->torch->pid());
+  }
+}
+
 WatchResult WatchLoop::finish(bool ended) {
   WatchResult result;
   for (auto& [name, watched] : watched_) {
@@ -177,6 +197,14 @@ WatchResult WatchLoop::finish(bool ended) {
     for (const JudgedRow& row : rows.rows) {
       if (row.judgement.verdict == WatchVerdict::kLeaking) tell(watched.get(), row);
     }
+    if (watched->views.is_begun()) {
+      rows.grown = watched->views.grown();
+      rows.grown_seconds = watched->views.seconds();
+      rows.grown_problem = watched->views.problem();
+    }
+    // The segments were watched: the verdict is known.
+    if (watched->torch && !watched->torch->problem().empty())
+      log::note("the inside of PyTorch's cache was not watched: " + watched->torch->problem());
     for (const std::string& gap : watched->process.gaps()) result.reasons.push_back(gap);
     const std::size_t samples = watched->process.history().samples();
     if (samples == 0) {

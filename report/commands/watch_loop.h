@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "report/attach/torch_allocator.h"
 #include "report/base/progress.h"
+#include "report/commands/leak_views.h"
 #include "report/doctor/nvml_question.h"
 #include "report/dump/dump_clock.h"
 #include "report/run/row_hooks.h"
@@ -26,6 +28,7 @@ struct WatchSettings {
   double least_per_minute = 0;
   std::string exec;
   bool full_stacks = false;
+  bool tensors = false;
 };
 
 // From a process with one thread.
@@ -43,6 +46,9 @@ class WatchLoop {
   std::chrono::milliseconds pause();
   bool is_over() const;
 
+  // The last look inside of programs whose tensors leak, while they run. Does nothing without --tensors.
+  void look_inside_at_the_end();
+
   // The last judgement; runs the commands of --exec that are due, and waits for all of them. `ended`: the processes
   // came to their end, where many programs free what they leaked before.
   WatchResult finish(bool ended);
@@ -52,6 +58,8 @@ class WatchLoop {
     Watched(SymbolLookup lookup, bool full_stacks) : process(std::move(lookup), full_stacks) {}
     WatchedProcess process;
     DumpClock clock;
+    std::optional<TorchAllocator> torch;
+    LeakViews views;
     bool ended = false;
     std::uint64_t told_answer = 0;
     std::set<std::string> suspects;  // ids that leaked at the last look
@@ -67,6 +75,7 @@ class WatchLoop {
   void ask();
   void judge_all();
   void tell(Watched* watched, const JudgedRow& row);
+  static std::vector<CacheBytes> caches_of(Watched* watched, const Dump& dump, std::uint32_t pid);
   static void undo_wind_down(const Watched& watched, std::vector<JudgedRow>* rows);
   void show_progress();
 

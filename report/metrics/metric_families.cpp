@@ -138,6 +138,16 @@ void add_memory(FamilyList* list) {
               [](const ProcessSample& process, const Add& add) {
                 for (const MemorySum& sum : process.cached) add(labels_of(sum, false), static_cast<double>(sum.count));
               });
+  list->gauge("culprit_cache_inside_bytes",
+              "PyTorch's cache by its own counts: live in tensors, idle, and scattered, the idle bytes that cannot be "
+              "given back.",
+              [](const ProcessSample& process, const Add& add) {
+                for (const CacheBytes& inside : process.insides) {
+                  for (const auto& [part, bytes] : {std::pair("live", inside.live), std::pair("idle", inside.idle()),
+                                                    std::pair("scattered", inside.scattered)})
+                    add({{"device", std::to_string(inside.device)}, {"part", part}}, static_cast<double>(bytes));
+                }
+              });
   list->gauge("culprit_stack_bytes", "Memory of the stacks that hold most, live and cached; the id other has the rest.",
               [](const ProcessSample& process, const Add& add) {
                 for (const StackSum& sum : process.stacks) add(labels_of(sum), static_cast<double>(sum.bytes));

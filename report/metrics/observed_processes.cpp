@@ -56,12 +56,17 @@ ProcessSample ObservedProcesses::read(const DumpPlace& place, const GpuUsers& us
     Report report = load_report(dump, options);
     report.process.pid = place.pid;  // as seen from here
     ProcessSample sample = sample_of(report, users, limits_);
+    sample.insides = inside_of(place);
     if (again_) judge(dump, place, users, &sample);
     return sample;
   } catch (const std::exception& error) {
     log::debug("read the dump of process " + std::to_string(place.pid), error);
     return unreadable;
   }
+}
+
+std::vector<CacheBytes> ObservedProcesses::inside_of(const DumpPlace& place) {
+  return torch_.try_emplace(place.key(), static_cast<pid_t>(place.pid)).first->second.read();
 }
 
 void ObservedProcesses::judge(const Dump& dump, const DumpPlace& place, const GpuUsers& users, ProcessSample* sample) {
@@ -116,6 +121,8 @@ Observation ObservedProcesses::look() {
   symbols_ = std::move(symbols);  // without those of processes that have ended
   for (auto at = verdicts_.begin(); at != verdicts_.end();)
     at = symbols_.count(at->first) != 0 ? std::next(at) : verdicts_.erase(at);
+  for (auto at = torch_.begin(); at != torch_.end();)
+    at = symbols_.count(at->first) != 0 ? std::next(at) : torch_.erase(at);
   std::map<std::uint32_t, Counts> counts;
   for (auto& [pid, sample] : samples) {
     if (sample.readable) never_less(&sample);

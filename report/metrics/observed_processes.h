@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "report/attach/torch_allocator.h"
 #include "report/doctor/dump_places.h"
 #include "report/metrics/process_sample.h"
 #include "report/metrics/row_verdicts.h"
@@ -42,6 +43,7 @@ class ObservedProcesses {
   };
 
   ProcessSample read(const DumpPlace& place, const GpuUsers& users);
+  std::vector<CacheBytes> inside_of(const DumpPlace& place);
   void judge(const Dump& dump, const DumpPlace& place, const GpuUsers& users, ProcessSample* sample);
   SharedSymbols* symbols_of(const DumpPlace& place);
   void never_less(ProcessSample* sample);
@@ -52,6 +54,7 @@ class ObservedProcesses {
   DumpPlaces places_;
   std::map<std::string, std::unique_ptr<SharedSymbols>> symbols_;  // by DumpPlace::key()
   std::map<std::string, std::unique_ptr<RowVerdicts>> verdicts_;   // likewise
+  std::map<std::string, TorchAllocator> torch_;                    // likewise
   std::map<std::uint32_t, Counts> counts_;                         // by pid
 };
 

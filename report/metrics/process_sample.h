@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/doctor/gpu_users.h"
+#include "report/model/cache_bytes.h"
 
 namespace culprit::report {
 
@@ -77,9 +78,10 @@ struct ProcessSample {
   std::uint64_t frees = 0;
   std::uint64_t failed_allocations = 0;
   std::uint64_t not_recorded = 0;
-  std::vector<MemorySum> live;    // without cached memory
-  std::vector<MemorySum> cached;  // segments of caching allocators
-  std::vector<StackSum> stacks;   // of both, most bytes first, "other" last
+  std::vector<MemorySum> live;      // without cached memory
+  std::vector<MemorySum> cached;    // segments of caching allocators
+  std::vector<CacheBytes> insides;  // of PyTorch's cache, by its own counts; empty: none, or not readable
+  std::vector<StackSum> stacks;     // of both, most bytes first, "other" last
   std::vector<PartSum> parts;
   std::vector<SampledDevice> devices;
   // Of the looks so far; empty before the 24th, and where there is only one.

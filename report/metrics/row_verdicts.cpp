@@ -17,7 +17,7 @@ constexpr double kLeastPerMinute = 0;  // as `culprit watch` without --grow: an 
 void RowVerdicts::look(const Dump& dump, const std::map<std::string, DeviceAnswer>& answers, std::size_t rows,
                        std::size_t shown, ProcessSample* sample) {
   process_.limit_rows(rows);
-  process_.sample(dump, clock_.now(dump), answers);
+  process_.sample(dump, clock_.now(dump), answers, sample->insides);
   sample->watched_seconds = process_.seconds();
   sample->watched_looks = process_.history().samples();
   sample->not_watched = process_.left_out();

@@ -1,9 +1,11 @@
 // The result of `culprit watch`, as the formats write it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "report/model/keeper.h"
 #include "report/watch/watched_process.h"
 
 namespace culprit::report {
@@ -11,6 +13,10 @@ namespace culprit::report {
 struct WatchedRows {
   const WatchedProcess* process = nullptr;
   std::vector<JudgedRow> rows;
+  // Of `--tensors`, where live tensors leak: how much more each variable keeps, the one that grew most first.
+  std::optional<std::vector<GrownKeeper>> grown;
+  double grown_seconds = 0;   // between the two views; 0: there was one, so that nothing could grow
+  std::string grown_problem;  // why there is no view; empty: there is one
 };
 
 enum class WatchOutcome { kLeaking, kSteady, kNotKnown };

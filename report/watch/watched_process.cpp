@@ -13,6 +13,7 @@
 #include "report/dump/region_map.h"
 #include "report/judge/balances.h"
 #include "report/judge/fingerprint.h"
+#include "report/judge/pool_rules.h"
 #include "report/load/read_facts.h"
 #include "report/model/balance.h"
 #include "report/model/group.h"
@@ -248,6 +249,18 @@ std::optional<std::size_t> WatchedProcess::row_of(WatchedRow row) {
   return number;
 }
 
+// A row without a stack.
+std::optional<std::size_t> WatchedProcess::row_of_device(const char* kind, unsigned device) {
+  StableHash hash;
+  hash.add(kind);
+  hash.add(std::to_string(device));
+  WatchedRow row;
+  row.id = hash.hex();
+  row.kind = kind;
+  row.device = device;
+  return row_of(std::move(row));
+}
+
 void WatchedProcess::set(std::size_t row, RowSample sample) {
   RowSample& sum = next_[row];
   sum.live += sample.live;
@@ -271,6 +284,7 @@ void WatchedProcess::find_rows(const Dump& dump, Sums* sums) {
   }
   std::optional<StackResolver> resolver;
   auto owned = std::make_shared<OwnedStack>();
+  PoolRules pools;
   if (!new_stacks.empty()) {
     resolver.emplace(dump, lookup_, full_stacks_);
     resolver->resolve(new_stacks);
@@ -300,7 +314,11 @@ void WatchedProcess::find_rows(const Dump& dump, Sums* sums) {
         }
         row.api = api_of(dump, sum.api, stack);
         row.device = device_of(sum.device);
-        if (row_by_id_.count(row.id) == 0) row.stack = owned->own(stack);
+        if (row_by_id_.count(row.id) == 0) {
+          row.stack = owned->own(stack);
+          pools.examine(owned->frames);
+          if (const Pool* pool = pools.owning_pool(row.stack)) row.pool = pool->name;
+        }
         number = row_of(std::move(row));
       }
       known = row_by_stack_.emplace(hashes[i], number).first;
@@ -324,26 +342,26 @@ void WatchedProcess::add_unexplained(const Dump& dump, const std::map<std::strin
       if (answer == answers.end() || !answer->second.own) continue;
       const std::optional<Balance> balance = balance_now(facts, device.ordinal, answer->second.own);
       if (!balance || !balance->has_rest()) continue;
-      StableHash hash;
-      hash.add("driver-rest");
-      hash.add(std::to_string(device.ordinal));
-      WatchedRow row;
-      row.id = hash.hex();
-      row.kind = "driver-rest";
-      row.device = device.ordinal;
-      if (const std::optional<std::size_t> number = row_of(std::move(row)))
-        unexplained_[*number] = static_cast<double>(std::max<std::int64_t>(balance->rest(), 0));
+      if (const std::optional<std::size_t> row = row_of_device("driver-rest", device.ordinal))
+        without_stacks_[*row] = static_cast<double>(std::max<std::int64_t>(balance->rest(), 0));
     }
   }
-  for (const auto& [row, bytes] : unexplained_) {
-    RowSample sample;
-    sample.live = bytes;
-    set(row, std::move(sample));
+}
+
+// PyTorch's counts have no stack.
+void WatchedProcess::add_caches(const std::vector<CacheBytes>& caches) {
+  for (const CacheBytes& cache : caches) {
+    for (const auto& [kind, bytes] : {std::pair(kCacheLive, cache.live), std::pair(kCacheIdle, cache.idle()),
+                                      std::pair(kCacheScattered, cache.scattered)}) {
+      if (const std::optional<std::size_t> row = row_of_device(kind, cache.device))
+        without_stacks_[*row] = static_cast<double>(bytes);
+    }
   }
 }
 
 WatchedProcess::Look WatchedProcess::sample(const Dump& dump, std::uint64_t now_ns,
-                                            const std::map<std::string, DeviceAnswer>& answers) {
+                                            const std::map<std::string, DeviceAnswer>& answers,
+                                            const std::vector<CacheBytes>& caches) {
   const Header& header = dump.header();
   read_process(dump);
   if (header.process_state != ProcessState::kRunning) return Look::kEnded;
@@ -368,6 +386,12 @@ WatchedProcess::Look WatchedProcess::sample(const Dump& dump, std::uint64_t now_
   add_insides(dump, &sums);
   find_rows(dump, &sums);
   add_unexplained(dump, answers);
+  add_caches(caches);
+  for (const auto& [row, bytes] : without_stacks_) {
+    RowSample sample;
+    sample.live = bytes;
+    set(row, std::move(sample));
+  }
   dump.check_whole();
   for (std::size_t row = 0; row < rows_.size(); ++row) history_.set(row, std::move(next_[row]));
   history_.end();
@@ -392,7 +416,8 @@ std::vector<JudgedRow> WatchedProcess::judge(double least_per_minute) const {
     one.made = history.last.made;
     const auto device = one.row->device ? devices_.find(*one.row->device) : devices_.end();
     const bool fills = one.judgement.verdict == WatchVerdict::kLeaking && one.judgement.per_minute > 0 &&
-                       !one.row->objects && one.row->kind != "pinned-host" && one.row->kind != "registered-host";
+                       !one.row->objects && one.row->kind != "pinned-host" && one.row->kind != "registered-host" &&
+                       !one.row->is_of_cache();
     if (fills && device != devices_.end() && device->second.total != 0) {
       const std::uint64_t used = device->second.in_use.value_or(device->second.live);
       one.at_most = !device->second.in_use;

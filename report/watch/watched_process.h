@@ -1,6 +1,7 @@
 // The rows of a running process, from its dump: one for each stack and kind of memory or object, as `culprit report`
 // groups them, one for each stack and purpose for which the driver took memory by itself, two for the idle memory in
-// announced heaps, and one for each device with the memory that no call explains.
+// announced heaps, three for the inside of PyTorch's cache, and one for each device with the memory that no call
+// explains.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "report/model/cache_bytes.h"
 #include "report/model/frames.h"
 #include "report/symbols/symbolizer.h"
 #include "report/watch/history.h"
@@ -22,14 +24,24 @@ namespace culprit::report {
 
 class Dump;
 
+// Kinds of rows of PyTorch's cache.
+inline constexpr char kCacheLive[] = "cache-live";
+inline constexpr char kCacheIdle[] = "cache-idle";
+inline constexpr char kCacheScattered[] = "cache-scattered";
+
 struct WatchedRow {
   std::string id;    // of the group in `culprit report`; of the driver's memory an id of its own
   std::string kind;  // "device", "stream", ...; of the driver's memory "driver-graph-executables", ..., "driver-rest";
-                     // of the inside of heaps "heap-idle", "heap-scattered"
+                     // of the inside of heaps "heap-idle", "heap-scattered"; of PyTorch's cache "cache-live",
+                     // "cache-idle", "cache-scattered"
   bool objects = false;            // counted; else bytes are summed up
-  std::string api;                 // "" of the memory that no call explains
+  std::string api;                 // "" of the memory that no call explains, and of PyTorch's cache
   std::optional<unsigned> device;  // of the first of its allocations
+  std::string pool;                // the name of the caching allocator whose segments they are; "": none
   ResolvedStack stack;
+
+  // Of PyTorch's counts: without a stack, and inside of segments that have rows of their own.
+  bool is_of_cache() const { return kind == kCacheLive || kind == kCacheIdle || kind == kCacheScattered; }
 };
 
 // What NVML says about one device.
@@ -65,8 +77,10 @@ class WatchedProcess {
     kOff,    // recording is off: the time does not count
     kEnded,  // the process ends, or was detached
   };
-  // `now_ns`: on the dump's clock. `answers`: new ones since the last sample, by UUID; empty: none. Throws DumpError.
-  Look sample(const Dump& dump, std::uint64_t now_ns, const std::map<std::string, DeviceAnswer>& answers);
+  // `now_ns`: on the dump's clock. `answers`: new ones since the last sample, by UUID; empty: none. `caches`: of this
+  // moment; a device that is missing is as it was. Throws DumpError.
+  Look sample(const Dump& dump, std::uint64_t now_ns, const std::map<std::string, DeviceAnswer>& answers,
+              const std::vector<CacheBytes>& caches = {});
 
   // Later rows are left out, and counted; without this call there is room for 4,096.
   void limit_rows(std::size_t most) { most_rows_ = std::min(most, kMostRows); }
@@ -112,6 +126,8 @@ class WatchedProcess {
   void find_rows(const Dump& dump, Sums* sums);
   std::optional<std::size_t> row_of(WatchedRow row);
   void add_unexplained(const Dump& dump, const std::map<std::string, DeviceAnswer>& answers);
+  void add_caches(const std::vector<CacheBytes>& caches);
+  std::optional<std::size_t> row_of_device(const char* kind, unsigned device);
   void set(std::size_t row, RowSample sample);
 
   const SymbolLookup lookup_;
@@ -128,7 +144,7 @@ class WatchedProcess {
   };
   std::vector<Pause> pauses_;  // of recording
   std::map<unsigned, Device> devices_;
-  std::map<std::size_t, double> unexplained_;  // by row, of the last answer
+  std::map<std::size_t, double> without_stacks_;  // by row, of the last answer of NVML or PyTorch
   std::size_t most_rows_ = kMostRows;
   std::uint64_t left_out_ = 0;
   std::uint32_t pid_ = 0;

@@ -214,6 +214,20 @@ class MetricsTest(unittest.TestCase):
                                   check=False, timeout=LONGEST_SECONDS)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
+    def test_the_inside_of_a_cache(self):
+        environment = {**ENVIRONMENT, "LD_PRELOAD": str(BUILD / "lib/libculprit.so"), "CULPRIT_QUIET": "1",
+                       "CULPRIT_OUT": str(self.folder / "cached.dump")}
+        with subprocess.Popen([subject("cached_tensors"), subject("libc10_cuda.so"), "teeth", "60000"], text=True,
+                              env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program_:
+            self.assertEqual(program_.stdout.readline(), "ready\n")
+            text = run(str(program_.pid)).stdout
+            program_.kill()
+        parts = dict(re.findall(rf'culprit_cache_inside_bytes\{{pid="{program_.pid}",device="0",part="(\w+)"\}} (\d+)',
+                                text))
+        self.assertEqual(set(parts), {"live", "idle", "scattered"})
+        self.assertEqual(int(parts["live"]) + int(parts["idle"]), 1 << 30)
+        self.assertGreater(int(parts["live"]), 0)
+
     def test_examples_name_metrics_that_exist(self):
         known = set(re.findall(r"^# TYPE (\w+) ", run().stdout, re.MULTILINE))
         with self.written_again_and_again(self.pid) as read:

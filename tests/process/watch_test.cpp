@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/environment_variable.h"
 #include "tests/support/text.h"
 
 namespace culprit::test {
@@ -110,6 +112,49 @@ TEST_CASE("culprit watch has the memory that no call explains, by NVML's figure 
     CHECK(seen);
   };
   CHECK(run_preloaded("end_how", {"live"}, options).exit_code == 9);
+}
+
+namespace {
+
+// The rows of the inside of the cache, by kind.
+std::map<std::string, nlohmann::json> cache_rows(const Run& run) {
+  std::map<std::string, nlohmann::json> rows;
+  const nlohmann::json result = json_of(run.err);
+  for (const nlohmann::json& row : result.at("rows")) {
+    const std::string kind = row.at("kind");
+    if (kind.rfind("cache-", 0) == 0) rows[kind] = row;
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("culprit watch sees tensors that leak inside of a cache whose segments stay as they are", "[watch]") {
+  if (on_gpu()) return;
+  const std::string library = subject_path("libc10_cuda.so").string();
+  for (const char* form : {"", "2.13"}) {
+    const EnvironmentVariable gap("POOL_COUNTS_GAP", form);
+    Run leak = watch({"--format", "json"}, {"cached_tensors", library, "leak", "3000"});
+    if (leak.exit_code != 1) leak = watch({"--format", "json"}, {"cached_tensors", library, "leak", "12000"});
+    INFO(leak.err);
+    CHECK(leak.exit_code == 1);
+    std::map<std::string, nlohmann::json> rows = cache_rows(leak);
+    REQUIRE(rows.size() == 3);
+    CHECK(rows["cache-live"].at("verdict") == "leaking");
+    CHECK(rows["cache-live"].at("bytes") > 5 << 20);
+    CHECK(rows["cache-live"].at("stack").empty());
+    CHECK(rows["cache-live"].at("seconds_until_full").is_null());
+    CHECK(rows["cache-live"].at("bytes").get<long>() + rows["cache-idle"].at("bytes").get<long>() == 1 << 30);
+    CHECK(rows["cache-idle"].at("verdict") == "steady");
+    const nlohmann::json segment = row_through(json_of(leak.err), "take_segment");
+    CHECK(segment.at("verdict") == "steady");
+    CHECK(segment.at("pool") == "PyTorch caching allocator");
+    CHECK(rows["cache-live"].at("pool").is_null());
+    const Run teeth = watch({"--format", "json"}, {"cached_tensors", library, "teeth", "3000"});
+    INFO(teeth.err);
+    CHECK(teeth.exit_code == 0);
+    CHECK(cache_rows(teeth).size() == 3);
+  }
 }
 
 TEST_CASE("culprit watch calls memory that comes and goes steady", "[watch]") {

@@ -3,6 +3,7 @@
 (interpose/inside_python/frozen_copy.h), on the simulated driver with the stand-in for PyTorch: tensors_test.py
 BUILD_FOLDER SOURCE_FOLDER"""
 import glob
+import json
 import os
 import signal
 import subprocess
@@ -101,6 +102,32 @@ class Running(Views):
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), "on\n")
         self.assertEqual([row["path"] for row in self.keepers(process.pid)["kept"]], ["`kept`"])
+        process.kill()
+        process.communicate()
+
+    def test_watch_names_the_variable_that_keeps_more_and_more(self):
+        """Although the segment stays as it is."""
+        process = self.start(sys.executable, TORCH + "import time\nfirst = torch.empty(64 << 20)\ndel first\n"
+                                             "kept, losses = torch.empty(TENSOR), []\nprint('ready', flush=True)\n"
+                                             "end = time.monotonic() + 100\nwhile time.monotonic() < end:\n"
+                                             "    losses.append(torch.empty(8192)); time.sleep(0.01)")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+
+        def watch(*options):
+            command = [CULPRIT, "watch", str(process.pid), "--for", "6s", "--every", "25ms", *options]
+            done = subprocess.run(command, env=environment(CULPRIT_LIBRARY=LIBRARY), text=True, capture_output=True,
+                                  timeout=90, check=False)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            return done.stdout
+
+        self.assertIn(f"culprit watch --tensors {process.pid} names the variables", watch())
+        self.assertRegex(watch("--tensors"), r"kept by +\+[0-9.]+ [KM]iB in [0-9.]+ s  `losses`, a list of ")
+        result = json.loads(watch("--tensors", "--format", "json"))
+        self.assertEqual([row["kind"] for row in result["rows"] if row["verdict"] == "leaking"], ["cache-live"])
+        seen, = result["processes"]
+        self.assertRegex(seen["grown"][0]["path"], "^`losses`, a list of ")
+        self.assertGreater(seen["grown"][0]["grown_bytes"], 50 * 8192)
+        self.assertEqual(seen["grown_problem"], "")
         process.kill()
         process.communicate()
 

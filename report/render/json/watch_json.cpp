@@ -6,6 +6,7 @@
 
 #include "report/base/json_output.h"
 #include "report/render/json/group_json.h"
+#include "report/render/json/head_json.h"
 #include "report/render/json/json.h"
 #include "report/watch/watch_result.h"
 
@@ -22,6 +23,7 @@ Json row_json(const JudgedRow& row, std::size_t process) {
   json["kind"] = row.row->kind;
   json["api"] = row.row->api;
   json["device"] = row.row->device ? Json(*row.row->device) : Json();
+  json["pool"] = row.row->pool.empty() ? Json() : Json(row.row->pool);
   json["bytes_per_minute"] = objects ? Json() : Json(std::llround(judgement.per_minute));
   json["objects_per_minute"] = objects ? Json(judgement.per_minute) : Json();
   json["lowest_per_minute"] = judgement.lowest;
@@ -50,6 +52,11 @@ void render_watch_json(const WatchResult& result, std::ostream& out) {
     one["seconds"] = from.process->seconds();
     one["samples"] = from.process->history().samples();
     one["rows_left_out"] = from.process->left_out();
+    if (from.grown) {
+      one["grown"] = growth_json(*from.grown);
+      one["grown_seconds"] = from.grown_seconds;
+      one["grown_problem"] = from.grown_problem;
+    }
     for (const JudgedRow& row : from.rows) rows.push_back(row_json(row, processes.size()));
     processes.push_back(std::move(one));
   }

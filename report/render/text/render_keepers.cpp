@@ -17,10 +17,6 @@ std::string share_text(std::uint64_t bytes, std::uint64_t all) {
   return share == 0 ? " <1 %" : std::string(share < 10 ? 2 : share < 100 ? 1 : 0, ' ') + std::to_string(share) + " %";
 }
 
-std::string change_text(std::int64_t bytes) {
-  return (bytes < 0 ? "-" : "+") + format_bytes(static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes));
-}
-
 }  // namespace
 
 void render_keepers(const CacheInside& inside, std::size_t most, bool colours, std::ostream& out) {
@@ -53,7 +49,7 @@ void render_keeper_growth(const CacheInside& before, const CacheInside& now, con
                           bool colours, std::ostream& out) {
   const Palette palette(colours);
   const std::int64_t whole = static_cast<std::int64_t>(now.live_bytes - before.live_bytes);
-  out << palette.title(now.pool) << "  " << (whole == 0 ? "as large as" : change_text(whole) + " live since") << " "
+  out << palette.title(now.pool) << "  " << (whole == 0 ? "as large as" : growth_text(whole) + " live since") << " "
       << printable(since) << " (" << tensors_text(now) << ")\n";
   if (now.kept.empty() && now.live_bytes != 0) {
     out << "   which variables keep it is not known: the graph of Python's objects was not read\n";
@@ -67,7 +63,7 @@ void render_keeper_growth(const CacheInside& before, const CacheInside& now, con
     kind_columns = std::max(kind_columns, columns_of(keeper_kind_title(grown[i].keeper.kind)));
   for (std::size_t i = 0; i < shown; ++i) {
     const GrownKeeper& row = grown[i];
-    const std::string line = "   " + padded_to_width(change_text(row.growth()), 10) + "  " +
+    const std::string line = "   " + padded_to_width(growth_text(row.growth()), 10) + "  " +
                              padded_to_width(keeper_kind_title(row.keeper.kind), kind_columns) + "  " +
                              row.keeper.path +
                              (row.before == 0 ? "  new"

@@ -14,6 +14,8 @@
 namespace culprit::report {
 namespace {
 
+constexpr std::size_t kShownKeepers = 3;
+
 std::string percent_text(double confidence) { return std::to_string(static_cast<int>(confidence * 100)) + "%"; }
 
 std::string live_text(const JudgedRow& row) {
@@ -29,6 +31,7 @@ std::string kind_text(const WatchedRow& row) {
 
 std::string place_of(const WatchedRow& row) {
   if (row.kind == "driver-rest") return "(no call explains it)";
+  if (row.is_of_cache()) return "(inside of PyTorch's cache)";
   const Frame* named = naming_frame(row.stack);
   return named == nullptr ? "(stack not recorded)" : frame_text(*named);
 }
@@ -73,12 +76,12 @@ class WatchText {
         continue;
       }
       ++shown;
-      print(row);
+      print(row, from);
     }
     if (hidden != 0) out_ << "and " << plural(hidden, "row", "rows") << " more: --all\n";
   }
 
-  void print(const JudgedRow& row) {
+  void print(const JudgedRow& row, const WatchedRows& from) {
     const bool leaks = row.judgement.verdict == WatchVerdict::kLeaking;
     const bool warms = row.judgement.verdict == WatchVerdict::kWarmingUp;
     const std::string title = padded_to_width(verdict_title(row.judgement.verdict), 17);
@@ -89,11 +92,37 @@ class WatchText {
     if (row.seconds_until_full)
       fields_.field("full", "GPU " + std::to_string(*row.row->device) + " in " + (row.at_most ? "at most " : "") +
                                 long_time_text(*row.seconds_until_full));
-    if (leaks && row.row->kind != "driver-rest") {
+    if (leaks && row.row->kind != "driver-rest" && !row.row->is_of_cache()) {
       fields_.mixed_stack("allocated", row.row->stack.frames);
     } else {
       fields_.field("at", place_of(*row.row));
     }
+    if (leaks && !row.row->pool.empty())
+      fields_.field("note", "segments of " + row.row->pool +
+                                ": the line that needed room need not be the one that keeps "
+                                "memory");
+    if (leaks && row.row->kind == kCacheLive) print_keepers(from);
+  }
+
+  void print_keepers(const WatchedRows& from) {
+    const std::string pid = std::to_string(from.process->pid());
+    if (!from.grown) {
+      fields_.field("next", "culprit watch --tensors " + pid + " names the variables that keep more and more");
+      return;
+    }
+    if (!from.grown_problem.empty()) fields_.field("kept by", "not known: " + from.grown_problem);
+    std::size_t shown = 0;
+    for (const GrownKeeper& grown : *from.grown) {
+      const bool one_view = from.grown_seconds == 0;
+      if (shown == kShownKeepers || (!one_view && grown.growth() <= 0)) break;
+      ++shown;
+      const std::string change = one_view ? format_bytes(grown.now)
+                                          : growth_text(grown.growth()) + " in " + long_time_text(from.grown_seconds);
+      fields_.field("kept by", change + "  " + grown.keeper.path);
+      if (!grown.keeper.hint.empty()) fields_.field("instead", grown.keeper.hint);
+    }
+    if (shown == 0 && from.grown_problem.empty())
+      fields_.field("kept by", "no variable that grew in " + long_time_text(from.grown_seconds));
   }
 
   const RenderOptions& options_;

@@ -71,6 +71,10 @@ def _attach_out_of_memory_observer(observer):
 memory = types.SimpleNamespace(_record_memory_history=_record_memory_history)
 
 
+def _count(segment, tensor):
+    _native.count_bytes(ctypes.c_int64(segment), ctypes.c_int64(tensor))
+
+
 class OutOfMemoryError(RuntimeError):
     pass
 
@@ -90,8 +94,10 @@ class _Allocator:
                     rest = block[1] - rounded
                     remainder = [[block[0] + rounded, rest, None, []]] if rest else []
                     segment[i:i + 1] = [[block[0], rounded, size, self._frames()], *remainder]
+                    _count(0, rounded)
                     return block[0]
         bytes_ = (rounded + _SEGMENT - 1) // _SEGMENT * _SEGMENT
+        _count(bytes_, 0)
         if _expandable:
             self._expand(bytes_)
         else:
@@ -122,6 +128,7 @@ class _Allocator:
         for segment in self.segments:
             for block in segment:
                 if block[0] == address:
+                    _count(0, -block[1])
                     block[2:] = [None, []]
 
     @staticmethod
