@@ -6,6 +6,7 @@ name spaces, and the capabilities that Docker gives. Units, manifests and the Co
 systemd-analyze and the schemas. Stand-ins for srun and tritonserver start the programs that those would start.
 """
 import contextlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -140,6 +141,45 @@ class WebServersTest(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual({path.name for path in (self.folder / "dumps").iterdir()},
                          {f"old.{number}.dump" for number in range(5, 25)})
+
+
+RAY_PROGRAM = """
+import ray, ray_actor
+ENVIRONMENT = dict(ray_actor.UNDER_CULPRIT["env_vars"], CULPRIT_OUT=OUT)
+@ray.remote(num_gpus=1, runtime_env={"env_vars": ENVIRONMENT})
+class Leaking:
+    def __init__(self, name):
+        import culprit
+        culprit.mark(name)
+    def work(self):
+        import os, gpu_app
+        gpu_app.device_buffer(1 << 20)
+        return os.getpid()
+ray.init(num_gpus=2, include_dashboard=False, log_to_driver=False)
+engine = ray_actor.Engine.remote("engine-0")
+print(ray.get(engine.pid.remote()))
+leaking = [Leaking.remote("engine-1")]
+print(ray.get(leaking[0].work.remote()))
+"""
+
+
+@unittest.skipUnless(importlib.util.find_spec("ray"), "no Ray: pip install ray==2.60.0")
+class RayTest(Case):
+    def test_an_actor_has_a_dump_and_a_mark(self):
+        """The actors' processes alone: neither the driver of the cluster nor its daemons."""
+        out = str(self.folder / "%p.dump")
+        done = run(sys.executable, "-c", f"OUT = {out!r}\n" + RAY_PROGRAM, cwd=self.folder, CULPRIT_LIBRARY=LIBRARY,
+                   CUDART=CUDA + "/libcudart.so.13", RAY_USAGE_STATS_ENABLED="0",
+                   PYTHONPATH=f"{APPLICATION}:{EXAMPLES}:{SOURCE.resolve() / 'interpose/python_package'}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        _, leaking = done.stdout.split()
+        dump, = self.folder.glob("*.dump")
+        self.assertEqual(dump.name, leaking + ".dump")
+        report = self.leaks(dump)
+        leak, = report["leaks"]
+        self.assertIn("device_buffer", {frame["function"] for frame in leak["stack"]})
+        self.assertEqual([mark["name"] for mark in report["marks"]], ["engine-1"])
+        self.assertIn("LEAKED 1.00 MiB", run(CULPRIT, "report", "--since-mark", "engine-1", dump).stdout)
 
 
 @unittest.skipUnless(IS_ROOT and run("unshare", "--mount", "--pid", "--fork", "true").returncode == 0,
