@@ -67,6 +67,17 @@ Counts counts_in(const char* bytes, std::uint64_t gap) {
   return counts;
 }
 
+// The program may change them meanwhile: several tries.
+std::optional<Counts> counts_at(const TracedProcess& process, std::uint64_t address, std::uint64_t gap) {
+  std::vector<char> content(sizeof(Counts) + gap);
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (!process.read_memory(address, content.data(), content.size())) break;
+    const Counts counts = counts_in(content.data(), gap);
+    if (adds_up(counts)) return counts;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 // Whether these are the addresses of the objects of all devices; notes where the counts lie.
@@ -143,19 +154,17 @@ std::vector<CacheBytes> TorchAllocator::read() {
       find(process);
     }
     for (std::size_t device = 0; device < objects_.size(); ++device) {
-      std::vector<char> content(sizeof(Counts) + form_.gap);
-      for (int tries = 0; tries < kTries; ++tries) {
-        if (!process.read_memory(objects_[device] + form_.begin, content.data(), content.size())) break;
-        const Counts counts = counts_in(content.data(), form_.gap);
-        if (!adds_up(counts)) continue;
-        const auto bytes = [](const StatArray& stat) { return static_cast<std::uint64_t>(stat.all.current); };
-        // A device without a segment so far has no row.
-        const Stat& reserved = counts.first[kReservedBytes].all;
-        if (reserved.peak != 0 || reserved.allocated != 0)
-          devices.push_back({static_cast<unsigned>(device), bytes(counts.first[kReservedBytes]),
-                             bytes(counts.first[kAllocatedBytes]), bytes(counts.later[kSplitBytes])});
-        break;
+      const std::optional<Counts> counts = counts_at(process, objects_[device] + form_.begin, form_.gap);
+      if (!counts) {
+        objects_.clear();  // another program may be there, by exec: they are looked for again
+        return {};
       }
+      // A device without a segment so far has no row.
+      const Stat& reserved = counts->first[kReservedBytes].all;
+      if (reserved.peak == 0 && reserved.allocated == 0) continue;
+      const auto bytes = [](const StatArray& stat) { return static_cast<std::uint64_t>(stat.all.current); };
+      devices.push_back({static_cast<unsigned>(device), bytes(counts->first[kReservedBytes]),
+                         bytes(counts->first[kAllocatedBytes]), bytes(counts->later[kSplitBytes])});
     }
   } catch (const AttachError& error) {
     problem_ = error.what();
