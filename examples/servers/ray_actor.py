@@ -1,8 +1,8 @@
 """Ray: an actor under culprit. Its worker process has a dump in the folder that its node has at /tmp/culprit.
 
 Only processes with this runtime environment are recorded, not the raylet and not other workers. Ray keeps idle workers
-and gives them to other actors with the same environment: `culprit report --since-mark engine-1` shows what was allocated
-since that actor began.
+and gives them to other actors with the same environment: `culprit report --since-mark engine-1` shows what was
+allocated since that actor began.
 """
 import os
 
