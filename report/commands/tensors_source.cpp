@@ -99,6 +99,7 @@ TensorsView tensors_of_process(std::uint32_t pid, const ProcessLimits& limits) {
     const std::optional<PythonView> parsed = parse_python_view(taken.text, "the view of " + process.name(), &problem);
     if (!parsed) throw AttachError(problem);
     view.caches = caches_of(*parsed);
+    for (const std::string& reason : parsed->all_unread()) log::warning(view.name + ": " + reason);
   }
   log::line("note    " + printable(process.name()) + ": its interpreter ran no other code for " +
             format_time(taken.held_ns) + ", and was looked at in " + format_time(taken.took_ns));
@@ -108,7 +109,10 @@ TensorsView tensors_of_process(std::uint32_t pid, const ProcessLimits& limits) {
 TensorsView tensors_of_file(const std::string& path) {
   std::string problem;
   const std::optional<PythonView> view = read_python_view(path, &problem);
-  if (view) return {path, caches_of(*view)};
+  if (view) {
+    for (const std::string& reason : view->all_unread()) log::warning(path + ": " + reason);
+    return {path, caches_of(*view)};
+  }
   if (!problem.empty()) throw std::runtime_error(problem);
   if (std::filesystem::path(path).extension() == ".json") return {path, caches_of_tensors_json(read_json(path), path)};
   throw std::runtime_error(path + " has no view from inside a framework beside it (" + python_view_path(path) +

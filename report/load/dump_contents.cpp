@@ -57,6 +57,10 @@ DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const 
   contents.without_view = !contents.python && problem.empty();
   if (!problem.empty()) contents.facts.notes.push_back(problem);
   problem.clear();
+  if (contents.python) {
+    for (const std::string& reason : contents.python->all_unread())
+      contents.facts.notes.push_back("what lives inside the caches is not completely known: " + reason);
+  }
   contents.gpu_answers = read_gpu_answers(dump, &problem);
   if (!problem.empty()) contents.facts.notes.push_back(problem);
   return contents;

@@ -5,6 +5,7 @@
 
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
+#include "report/base/printable.h"
 #include "report/dump/side_files.h"
 
 namespace culprit::report {
@@ -14,6 +15,8 @@ using Json = nlohmann::json;
 
 constexpr char kViewSchema[] = "culprit.python/1";
 constexpr std::uint64_t kMostViewBytes = 1ULL << 30;
+constexpr std::size_t kMostReasons = 16;
+constexpr std::size_t kLongestReason = 200;
 constexpr std::size_t kMostPools = 64;  // of memory: a framework has one for each GPU
 
 template <typename Visit>
@@ -72,6 +75,13 @@ PythonView view_of(const Json& json) {
     // Of an object that nothing holds there is nothing to say.
     if (!object.holders.empty()) view.objects.push_back(std::move(object));
   });
+  const auto unread = json.find("unread");
+  if (unread != json.end() && unread->is_array()) {
+    for (const Json& reason : *unread) {
+      if (reason.is_string() && view.unread.size() < kMostReasons)
+        view.unread.push_back(printable(reason.get<std::string>().substr(0, kLongestReason)));
+    }
+  }
   view.graph = object_graph_of(json);
   const auto by_address = [](const auto& left, const auto& right) { return left.address < right.address; };
   std::sort(view.segments.begin(), view.segments.end(), by_address);
@@ -91,6 +101,12 @@ std::optional<PythonView> whole_view_of(const Json& json, const std::string& nam
 }
 
 }  // namespace
+
+std::set<std::string> PythonView::all_unread() const {
+  std::set<std::string> all(unread.begin(), unread.end());
+  for (const PythonView& moment : ran_out) all.insert(moment.unread.begin(), moment.unread.end());
+  return all;
+}
 
 std::optional<PythonView> parse_python_view(const std::string& text, const std::string& name, std::string* problem) {
   return whole_view_of(parse_json(text), name, problem);

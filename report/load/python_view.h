@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,12 @@ struct PythonView {
   std::vector<Segment> segments;  // PyTorch's; sorted by address
   std::vector<Pool> pools;
   std::vector<Object> objects;               // sorted by address
+  std::vector<std::string> unread;           // sentences: what the library could not read, and why
   std::shared_ptr<const ObjectGraph> graph;  // nullptr: not taken
   std::vector<PythonView> ran_out;           // of the last moment at which memory ran out; at most one
+
+  // Of both moments, each sentence once.
+  std::set<std::string> all_unread() const;
 };
 
 // The path of a dump's view: "x.dump.python.json".

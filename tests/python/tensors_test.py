@@ -141,6 +141,21 @@ class Running(Views):
         process.kill()
         process.communicate()
 
+    def test_a_cache_of_an_unknown_form_is_said_to_be_not_known(self):
+        """At the end, and while the program runs."""
+        process = self.start(sys.executable, KEEP + "torch.cuda.memory_snapshot = lambda: [{'new': 1}]\n"
+                                             "print('ready', flush=True)\nimport os, time\n"
+                                             "while not os.path.exists('end'): time.sleep(0.01)")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        done = subprocess.run([CULPRIT, "tensors", str(process.pid)], env=environment(CULPRIT_LIBRARY=LIBRARY),
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("PyTorch's cache could not be read (KeyError)", done.stderr)
+        with open(os.path.join(self.folder, "end"), "w", encoding="utf-8"):
+            pass
+        process.communicate(timeout=60)
+        self.assertIn("what lives inside the caches is not completely known: PyTorch's cache could not be read "
+                      "(KeyError)", self.report()["notes"])
+
     @each_python
     def test_a_copy_that_fails_never_goes_on_with_the_program(self, python):
         """The last call of the copy's own code raises."""

@@ -63,8 +63,9 @@ def types_in_use() -> "dict[type, tuple[str, Any]]":
     return found
 
 
-def attempt(function: "Any", *arguments: "Any") -> "Any":
-    """The function's result; None when it raises, because the framework's version is an unknown one."""
+def attempt(function: "Any", *arguments: "Any", lost: "list[str] | None" = None, what: str = "") -> "Any":
+    """The function's result; None when it raises, because the framework's version is an unknown one. `lost` then gets
+    the reason why `what` is not known."""
     from culprit import _referrers
 
     try:
@@ -72,6 +73,8 @@ def attempt(function: "Any", *arguments: "Any") -> "Any":
     except Exception as error:  # pylint: disable=broad-except
         if _referrers.is_of_a_signal_handler(error):
             raise
+        if lost is not None:
+            lost.append(f"{what} could not be read ({type(error).__name__})")
         return None
 
 
@@ -102,11 +105,14 @@ def _jax_pools(client: "Any") -> "list[tuple[str, int, int, int]]":
     return found
 
 
-def pools() -> "list[dict[str, Any]]":
+def pools(lost: "list[str]") -> "list[dict[str, Any]]":
+    """`lost`: gets the reasons why some are not known."""
     cupy = sys.modules.get("cupy")
-    found = list(attempt(_cupy_pools, cupy) or []) if hasattr(cupy, "get_default_memory_pool") else []
-    for client in attempt(_jax_clients) or []:
-        found += attempt(_jax_pools, client) or []
+    found: list[tuple[str, int, int, int]] = []
+    if hasattr(cupy, "get_default_memory_pool"):
+        found += attempt(_cupy_pools, cupy, lost=lost, what="CuPy's pool") or []
+    for client in attempt(_jax_clients, lost=lost, what="JAX's devices") or []:
+        found += attempt(_jax_pools, client, lost=lost, what="JAX's pools") or []
     return [{"framework": framework, "device": device, "used_bytes": used, "total_bytes": total}
             for framework, device, used, total in found]
 

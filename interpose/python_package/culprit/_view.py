@@ -166,12 +166,16 @@ def _object_graph(torch: "Any", natives: "Any", known: "list[Any]") -> "dict[str
 
 
 def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any") -> "dict[str, Any]":
-    view: dict[str, Any] = {"taken": taken, "caches": [], "pools": _readers.pools(), "objects": []}
-    cache = _readers.attempt(torch_cache, torch) if torch is not None else None
+    lost: list[str] = []
+    view: dict[str, Any] = {"taken": taken, "caches": [], "pools": _readers.pools(lost), "objects": [], "unread": lost}
+    cache = None
+    if torch is not None:
+        cache = _readers.attempt(torch_cache, torch, lost=lost, what="PyTorch's cache")
     if cache is not None:
         view["caches"].append(cache)
     if referrers:
-        view["objects"] = _readers.attempt(live_objects, torch, None if referrers is True else referrers) or []
+        most = None if referrers is True else referrers
+        view["objects"] = _readers.attempt(live_objects, torch, most, lost=lost, what="the largest tensors") or []
     if natives is not None:
         view["graph"] = _object_graph(torch, natives, _readers.known_arrays())
     return view
