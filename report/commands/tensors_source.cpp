@@ -34,6 +34,12 @@ std::vector<CacheInside> caches_of(const PythonView& view) {
   return caches;
 }
 
+void warn_of_unread(const std::string& name, const PythonView& view) {
+  std::string reasons;
+  for (const std::string& reason : view.all_unread()) reasons += (reasons.empty() ? "" : "; ") + reason;
+  if (!reasons.empty()) log::warning(name + ": " + reasons);
+}
+
 // Records in a process for as long as the object lives.
 class AttachedForNow {
  public:
@@ -99,7 +105,7 @@ TensorsView tensors_of_process(std::uint32_t pid, const ProcessLimits& limits) {
     const std::optional<PythonView> parsed = parse_python_view(taken.text, "the view of " + process.name(), &problem);
     if (!parsed) throw AttachError(problem);
     view.caches = caches_of(*parsed);
-    for (const std::string& reason : parsed->all_unread()) log::warning(view.name + ": " + reason);
+    warn_of_unread(view.name, *parsed);
   }
   log::line("note    " + printable(process.name()) + ": its interpreter ran no other code for " +
             format_time(taken.held_ns) + ", and was looked at in " + format_time(taken.took_ns));
@@ -110,7 +116,7 @@ TensorsView tensors_of_file(const std::string& path) {
   std::string problem;
   const std::optional<PythonView> view = read_python_view(path, &problem);
   if (view) {
-    for (const std::string& reason : view->all_unread()) log::warning(path + ": " + reason);
+    warn_of_unread(path, *view);
     return {path, caches_of(*view)};
   }
   if (!problem.empty()) throw std::runtime_error(problem);

@@ -120,14 +120,14 @@ void WatchLoop::judge_all() {
   leaking_ = 0;
   for (auto& [name, watched] : watched_) {
     std::set<std::string> now;
+    watched->tensors_leak = false;
     for (const JudgedRow& row : watched->process.judge(settings_.least_per_minute)) {
       if (row.judgement.verdict != WatchVerdict::kLeaking) continue;
       now.insert(row.row->id);
       watched->leaks[row.row->id] = {row, watched->process.history().samples()};
       if (watched->suspects.count(row.row->id) == 0) continue;
       tell(watched.get(), row);
-      if (settings_.tensors && row.row->kind == kCacheLive && watched->torch)
-        watched->views.look(watched->torch->pid());
+      watched->tensors_leak = watched->tensors_leak || row.row->kind == kCacheLive;
     }
     leaking_ += now.size();
     watched->suspects = std::move(now);
@@ -149,6 +149,7 @@ std::chrono::milliseconds WatchLoop::pause() {
     const steady_clock::time_point begin = steady_clock::now();
     judge_all();
     spent_ += steady_clock::now() - begin;
+    look_inside();
     next_judgement_ = moments_ + std::max<std::size_t>(5, moments_ / 10);
   }
   ask();
@@ -179,6 +180,13 @@ void WatchLoop::undo_wind_down(const Watched& watched, std::vector<JudgedRow>* r
     if (late && row.live < leak->second.row.live) row = leak->second.row;
   }
   std::stable_sort(rows->begin(), rows->end(), is_before);
+}
+
+// Its time has a limit of its own, and makes the samples no rarer.
+void WatchLoop::look_inside() {
+  for (auto& [name, watched] : watched_) {
+    if (settings_.tensors && watched->tensors_leak && watched->torch) watched->views.look(watched->torch->pid());
+  }
 }
 
 void WatchLoop::look_inside_at_the_end() {

@@ -63,6 +63,7 @@ class WatchLoop {
     bool ended = false;
     std::uint64_t told_answer = 0;
     std::set<std::string> suspects;  // ids that leaked at the last look
+    bool tensors_leak = false;       // likewise, twice
     struct Leak {
       JudgedRow row;
       std::size_t samples = 0;  // so far
@@ -74,6 +75,7 @@ class WatchLoop {
   std::map<std::string, DeviceAnswer> new_answers_for(Watched* watched, std::uint32_t pid) const;
   void ask();
   void judge_all();
+  void look_inside();
   void tell(Watched* watched, const JudgedRow& row);
   static std::vector<CacheBytes> caches_of(Watched* watched, const Dump& dump, std::uint32_t pid);
   static void undo_wind_down(const Watched& watched, std::vector<JudgedRow>* rows);

@@ -10,6 +10,7 @@ import sys
 import unittest
 
 from browser import BrowserTest
+from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
@@ -82,6 +83,14 @@ class Page(BrowserTest):
                 self.scroll_back()
                 self.open_in_the_middle()
 
+    def is_clicked(self, selector):
+        """False while something else lies over it."""
+        try:
+            self.find(selector).click()
+        except ElementClickInterceptedException:
+            return False
+        return True
+
     def test_flame_graph_zooms_in_and_out(self):
         self.open("large.html")
         names = self.texts("#flame div.bar")
@@ -97,9 +106,9 @@ class Page(BrowserTest):
         text = self.find("#flame-list").text
         self.find("#flame-list").click()
         self.assertIn(text.split()[1] + " of 5,000", self.find("#leak-status").text)
-        # (The page scrolls by itself for a while.)
+        # The page scrolls by itself for a while.
         self.wait(lambda: self.script("window.scrollTo(0, 0); return window.scrollY") == 0)
-        self.find("#flame-reset").click()
+        self.wait(lambda: self.is_clicked("#flame-reset"))
         self.assertEqual(self.texts(".flame-path strong"), [])
         self.wait(lambda: self.find('#flame div.bar[data-name="train::assemble_33"]').size["width"] == narrow)
 

@@ -114,9 +114,13 @@ class Running(Views):
         self.assertEqual(process.stdout.readline(), "ready\n")
 
         def watch(*options):
-            command = [CULPRIT, "watch", str(process.pid), "--for", "6s", "--every", "25ms", *options]
-            done = subprocess.run(command, env=environment(CULPRIT_LIBRARY=LIBRARY), text=True, capture_output=True,
-                                  timeout=90, check=False)
+            """On a machine with other work, six seconds may be too few."""
+            for seconds in "6s", "20s":
+                command = [CULPRIT, "watch", str(process.pid), "--for", seconds, "--every", "25ms", *options]
+                done = subprocess.run(command, env=environment(CULPRIT_LIBRARY=LIBRARY), text=True, capture_output=True,
+                                      timeout=90, check=False)
+                if done.returncode == 1:
+                    break
             self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
             return done.stdout
 
