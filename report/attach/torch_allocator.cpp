@@ -167,7 +167,8 @@ std::vector<CacheBytes> TorchAllocator::read() {
                          bytes(counts->first[kAllocatedBytes]), bytes(counts->later[kSplitBytes])});
     }
   } catch (const AttachError& error) {
-    problem_ = error.what();
+    // A process that has ended is no problem: whoever samples it sees that.
+    if (!ProcessFolder("/proc", static_cast<std::uint64_t>(pid_)).has_ended()) problem_ = error.what();
   }
   return devices;
 }

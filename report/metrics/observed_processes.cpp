@@ -119,10 +119,12 @@ Observation ObservedProcesses::look() {
     if (known == samples.end() || known->second.start_ns < sample.start_ns) samples[sample.pid] = std::move(sample);
   }
   symbols_ = std::move(symbols);  // without those of processes that have ended
-  for (auto at = verdicts_.begin(); at != verdicts_.end();)
-    at = symbols_.count(at->first) != 0 ? std::next(at) : verdicts_.erase(at);
-  for (auto at = torch_.begin(); at != torch_.end();)
-    at = symbols_.count(at->first) != 0 ? std::next(at) : torch_.erase(at);
+  const auto forget_ended = [this](auto* by_place) {
+    for (auto at = by_place->begin(); at != by_place->end();)
+      at = symbols_.count(at->first) != 0 ? std::next(at) : by_place->erase(at);
+  };
+  forget_ended(&verdicts_);
+  forget_ended(&torch_);
   std::map<std::uint32_t, Counts> counts;
   for (auto& [pid, sample] : samples) {
     if (sample.readable) never_less(&sample);

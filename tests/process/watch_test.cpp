@@ -26,10 +26,11 @@ Run watch(const Words& options, const Words& command) {
 
 // Of a program that leaks. On a machine with other work, samples of three seconds may be too few to say more than that
 // it grows: then it is watched for longer.
-Run watch_leak(const Words& options, const std::string& what) {
-  Run run = watch(options, {"watched", what, "3000"});
-  if (run.exit_code != 1) run = watch(options, {"watched", what, "12000"});
-  return run;
+Run watch_leak(const Words& options, Words command) {
+  command.emplace_back("3000");
+  Run run = watch(options, command);
+  command.back() = "12000";
+  return run.exit_code == 1 ? run : watch(options, command);
 }
 
 nlohmann::json json_of(const std::string& text) { return nlohmann::json::parse(text.substr(text.find("{\n"))); }
@@ -42,10 +43,21 @@ nlohmann::json row_through(const nlohmann::json& result, const std::string& func
   return nullptr;
 }
 
+// The rows of the inside of the cache, by kind.
+std::map<std::string, nlohmann::json> cache_rows(const Run& run) {
+  std::map<std::string, nlohmann::json> rows;
+  const nlohmann::json result = json_of(run.err);
+  for (const nlohmann::json& row : result.at("rows")) {
+    const std::string kind = row.at("kind");
+    if (kind.rfind("cache-", 0) == 0) rows[kind] = row;
+  }
+  return rows;
+}
+
 }  // namespace
 
 TEST_CASE("culprit watch finds the stack that leaks, although the program frees it at its end", "[watch]") {
-  const Run run = watch_leak({"--format", "json"}, "leak");
+  const Run run = watch_leak({"--format", "json"}, {"watched", "leak"});
   INFO(run.err);
   CHECK(run.exit_code == 1);
   const nlohmann::json result = json_of(run.err);
@@ -64,7 +76,7 @@ TEST_CASE("culprit watch finds the stack that leaks, although the program frees 
 }
 
 TEST_CASE("culprit watch finds the stack that leaks, although the program takes many samples to free it", "[watch]") {
-  const Run run = watch_leak({"--format", "json"}, "slow-end");
+  const Run run = watch_leak({"--format", "json"}, {"watched", "slow-end"});
   INFO(run.err);
   CHECK(run.exit_code == 1);
   CHECK(row_through(json_of(run.err), "keep_one").at("verdict") == "leaking");
@@ -114,28 +126,12 @@ TEST_CASE("culprit watch has the memory that no call explains, by NVML's figure 
   CHECK(run_preloaded("end_how", {"live"}, options).exit_code == 9);
 }
 
-namespace {
-
-// The rows of the inside of the cache, by kind.
-std::map<std::string, nlohmann::json> cache_rows(const Run& run) {
-  std::map<std::string, nlohmann::json> rows;
-  const nlohmann::json result = json_of(run.err);
-  for (const nlohmann::json& row : result.at("rows")) {
-    const std::string kind = row.at("kind");
-    if (kind.rfind("cache-", 0) == 0) rows[kind] = row;
-  }
-  return rows;
-}
-
-}  // namespace
-
 TEST_CASE("culprit watch sees tensors that leak inside of a cache whose segments stay as they are", "[watch]") {
   if (on_gpu()) return;
   const std::string library = subject_path("libc10_cuda.so").string();
   for (const char* form : {"", "2.13"}) {
     const EnvironmentVariable gap("POOL_COUNTS_GAP", form);
-    Run leak = watch({"--format", "json"}, {"cached_tensors", library, "leak", "3000"});
-    if (leak.exit_code != 1) leak = watch({"--format", "json"}, {"cached_tensors", library, "leak", "12000"});
+    const Run leak = watch_leak({"--format", "json"}, {"cached_tensors", library, "leak"});
     INFO(leak.err);
     CHECK(leak.exit_code == 1);
     std::map<std::string, nlohmann::json> rows = cache_rows(leak);
@@ -170,7 +166,7 @@ TEST_CASE("culprit watch calls memory that comes and goes steady", "[watch]") {
 }
 
 TEST_CASE("culprit watch counts objects", "[watch]") {
-  const Run run = watch_leak({"--format", "json"}, "streams");
+  const Run run = watch_leak({"--format", "json"}, {"watched", "streams"});
   INFO(run.err);
   CHECK(run.exit_code == 1);
   // NVIDIA's driver grows by the same stack: a row of bytes is beside that of the objects.
@@ -182,8 +178,9 @@ TEST_CASE("culprit watch counts objects", "[watch]") {
 }
 
 TEST_CASE("The text of culprit watch names rate, stack and time, and --exec runs once for a row", "[watch]") {
-  const Run run = watch_leak(
-      {"--exec", "echo exec $CULPRIT_WATCH_VERDICT $CULPRIT_WATCH_KIND $CULPRIT_WATCH_WHERE; exit 7"}, "leak");
+  const Run run =
+      watch_leak({"--exec", "echo exec $CULPRIT_WATCH_VERDICT $CULPRIT_WATCH_KIND $CULPRIT_WATCH_WHERE; exit 7"},
+                 {"watched", "leak"});
   INFO(run.err);
   CHECK(run.exit_code == 1);
   CHECK(has(run.err, "culprit watch · "));

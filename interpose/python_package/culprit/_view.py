@@ -157,12 +157,9 @@ def graph(natives: "Any", known: "list[Any]") -> "dict[str, Any]":
 def _object_graph(torch: "Any", natives: "Any", known: "list[Any]") -> "dict[str, Any]":
     """The graph of objects. Where it cannot be made, for a version of the framework that is not known, its problem:
     without a graph the report would say nothing of what keeps the memory."""
-    try:
-        return _graph.object_graph(torch, natives, known)
-    except Exception as error:  # pylint: disable=broad-except
-        if _referrers.is_of_a_signal_handler(error):
-            raise
-        return {"problem": f"the objects could not be read ({type(error).__name__})"}
+    lost: list[str] = []
+    found = _readers.attempt(_graph.object_graph, torch, natives, known, lost=lost, what="the objects")
+    return {"problem": lost[0]} if lost else found
 
 
 def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any") -> "dict[str, Any]":

@@ -98,9 +98,8 @@ class WatchText {
       fields_.field("at", place_of(*row.row));
     }
     if (leaks && !row.row->pool.empty())
-      fields_.field("note", "segments of " + row.row->pool +
-                                ": the line that needed room need not be the one that keeps "
-                                "memory");
+      fields_.field(
+          "note", "segments of " + row.row->pool + ": the line that needed room need not be the one that keeps memory");
     if (leaks && row.row->kind == kCacheLive) print_keepers(from);
   }
 

@@ -97,7 +97,6 @@ class _Allocator:
                     _count(0, rounded)
                     return block[0]
         bytes_ = (rounded + _SEGMENT - 1) // _SEGMENT * _SEGMENT
-        _count(bytes_, 0)
         if _expandable:
             self._expand(bytes_)
         else:
@@ -110,6 +109,7 @@ class _Allocator:
             address = _native.take_segment(ctypes.c_uint64(bytes_))
             assert address != 0
             self.segments.append([[address, bytes_, None, []]])
+        _count(bytes_, 0)
         return self.allocate(size)
 
     def _expand(self, bytes_):
