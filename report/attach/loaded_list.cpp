@@ -7,7 +7,8 @@
 namespace culprit::report {
 namespace {
 
-constexpr int kMostLibraries = 20000;  // a list that is read while it changes may lead anywhere
+constexpr std::size_t kMostLibraries = 20000;  // a list that is read while it changes may lead anywhere
+constexpr int kMostTries = 10;
 constexpr std::size_t kMostOfPath = 4096;
 constexpr std::size_t kPart = 64;
 
@@ -33,31 +34,38 @@ std::string file_name_at(const TracedProcess& process, std::uint64_t address) {
 
 LoadedList::LoadedList(const TracedProcess& process, const std::vector<MappedRange>& mappings) : process_(process) {
   const std::optional<r_debug> state = loader_state(process, mappings);
-  std::uint64_t next = state ? address_of(state->r_map) : 0;
-  for (int count = 0; next != 0; ++count) {
-    if (count == kMostLibraries || !process.read_memory(next, &last_, sizeof(last_))) {
-      last_at_ = 0;
-      sections_.clear();
-      return;
+  if (state) first_ = address_of(state->r_map);
+  entries_ = read();
+  for (const Entry& entry : entries_) sections_.push_back(entry.section);
+  std::sort(entries_.begin(), entries_.end());
+}
+
+std::vector<LoadedList::Entry> LoadedList::read() const {
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    std::vector<Entry> entries;
+    std::uint64_t before = 0;
+    std::uint64_t at = first_;
+    link_map now = {};
+    // An entry that a thread of the process has unloaded meanwhile does not lead back to the one before it: another one
+    // does, or its memory is used again.
+    while (at != 0 && entries.size() < kMostLibraries && process_.read_memory(at, &now, sizeof(now)) &&
+           address_of(now.l_prev) == before) {
+      entries.push_back({at, address_of(now.l_ld), address_of(now.l_name)});
+      before = at;
+      at = address_of(now.l_next);
     }
-    last_at_ = next;
-    sections_.push_back(address_of(last_.l_ld));
-    next = address_of(last_.l_next);
+    if (at == 0) return entries;
   }
+  return {};
 }
 
 std::optional<bool> LoadedList::has_added(const std::string& name) const {
-  link_map now = {};
-  if (last_at_ == 0 || !process_.read_memory(last_at_, &now, sizeof(now))) return std::nullopt;
-  // The last one may have been unloaded.
-  if (now.l_addr != last_.l_addr || now.l_name != last_.l_name || now.l_ld != last_.l_ld || now.l_prev != last_.l_prev)
-    return std::nullopt;
-  for (int count = 0; now.l_next != nullptr; ++count) {
-    if (count == kMostLibraries || !process_.read_memory(address_of(now.l_next), &now, sizeof(now)))
-      return std::nullopt;
-    if (file_name_at(process_, address_of(now.l_name)).compare(0, name.size(), name) == 0) return true;
-  }
-  return false;
+  const std::vector<Entry> now = read();
+  if (entries_.empty() || now.empty()) return std::nullopt;
+  return std::any_of(now.begin(), now.end(), [&](const Entry& entry) {
+    return !std::binary_search(entries_.begin(), entries_.end(), entry) &&
+           file_name_at(process_, entry.name).compare(0, name.size(), name) == 0;
+  });
 }
 
 }  // namespace culprit::report

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "report/attach/traced_process.h"
@@ -26,9 +27,21 @@ class LoadedList {
   std::optional<bool> has_added(const std::string& name) const;
 
  private:
+  // Of the loader's struct link_map: its address, and those of the dynamic section and of the path.
+  struct Entry {
+    std::uint64_t at;
+    std::uint64_t section;
+    std::uint64_t name;
+    bool operator<(const Entry& other) const {
+      return std::tie(at, section, name) < std::tie(other.at, other.section, other.name);
+    }
+  };
+  // All entries now; none where the list cannot be read. (Threads of the process change it meanwhile.)
+  std::vector<Entry> read() const;
+
   const TracedProcess& process_;
-  std::uint64_t last_at_ = 0;  // 0: there is no list
-  link_map last_ = {};
+  std::uint64_t first_ = 0;  // the entry of the program itself, which stays; 0: there is no list
+  std::vector<Entry> entries_;
   std::vector<std::uint64_t> sections_;
 };
 
