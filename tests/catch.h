@@ -3,8 +3,8 @@
 // The tests use what both have: TEST_CASE, SECTION, CHECK, REQUIRE, INFO, CAPTURE, WARN, GENERATE. There is no SKIP in
 // 2.13: a test that cannot run returns early after a WARN. Link Catch2::Catch2.
 //
-// tests/main.cpp, which every test program links, has main() and defines CATCH_CONFIG_RUNNER before it includes this
-// file: version 2 then compiles Catch2's own code there.
+// Every test program links tests/main.cpp, where version 2 compiles Catch2's own code and its main() if its package has
+// no library with them (CATCH_CONFIG_MAIN).
 #pragma once
 
 #if __has_include(<catch2/catch_all.hpp>)

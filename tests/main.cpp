@@ -1,6 +1,8 @@
-// main() of the C++ tests: a uniform environment for every test, however the program was started, and a time limit for
-// a test that hangs.
-#define CATCH_CONFIG_RUNNER
+// Beside Catch2's main() in each C++ test program: a uniform environment for every test, however the program was
+// started, and a time limit for a test that hangs.
+#ifndef CATCH_CONFIG_MAIN
+#define CATCH_CONFIG_EXTERNAL_INTERFACES  // of listeners
+#endif
 #include "tests/catch.h"
 
 #include <fcntl.h>
@@ -46,7 +48,10 @@ CATCH_REGISTER_LISTENER(TimeLimit)
 
 // nohup, background jobs, cron and CI runners start programs with signals ignored or blocked, and some with standard
 // descriptors closed. A shell in a test could not reset an ignored signal, and a pipe would become standard input.
-void stand_on_known_ground() {
+//
+// A constructor, because main() is Catch2's.
+__attribute__((constructor)) void make_environment_uniform() {
+  setenv("CULPRIT_CACHE", "off", 0);  // no report shows the names of an earlier one
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -59,9 +64,3 @@ void stand_on_known_ground() {
 }
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  stand_on_known_ground();
-  setenv("CULPRIT_CACHE", "off", 0);  // no report shows the names of an earlier one
-  return Catch::Session().run(argc, argv);
-}

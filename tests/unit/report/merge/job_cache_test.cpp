@@ -215,8 +215,8 @@ TEST_CASE("each dump of a job may show as many inlined calls as one that is read
   std::vector<std::vector<char>> dumps;
   for (unsigned number = 0; number < 3; ++number) {
     CodedRank rank(&code, number, "/bin/app");
-    // The last ones have more than a million calls.
-    for (unsigned i = 0; i < 40 + 30 * number; ++i) {
+    // The last ones have more than a million calls, 20,000 for each leak.
+    for (unsigned i = 0; i < (number == 0 ? 8 : 51 + number); ++i) {
       std::vector<std::string> frames(50, "/bin/app!repeated*");
       frames[0] = "/bin/app!place" + std::to_string((i + number) % 100);
       rank.leak(rank.stack(frames), 100 + i);
