@@ -48,7 +48,69 @@ std::vector<std::string> filtered(const std::string& kind, std::vector<std::stri
   return calls;
 }
 
+// A cgroup that has the process in it, until the end of the object: of the older version, where each controller has a
+// hierarchy of its own, or of the newer one.
+class ControlGroup {
+ public:
+  ControlGroup(const std::string& controller, pid_t pid) : pid_(pid) {
+    const fs::path root = "/sys/fs/cgroup";
+    const fs::path parent = fs::exists(root / controller) ? root / controller : root;
+    path_ = parent / ("culprit_test." + std::to_string(getpid()));
+    std::error_code error;
+    if (!fs::create_directory(path_, error) || !write("cgroup.procs", std::to_string(pid))) path_.clear();
+  }
+  ~ControlGroup() {
+    if (path_.empty()) return;
+    std::ofstream(path_.parent_path() / "cgroup.procs") << pid_ << std::flush;
+    for (int i = 0; i < 500 && rmdir(path_.c_str()) != 0 && errno == EBUSY; ++i) usleep(10000);
+  }
+  ControlGroup(const ControlGroup&) = delete;
+  ControlGroup& operator=(const ControlGroup&) = delete;
+
+  // Sets the value of the file, which has one of these names. False: this machine does not let us.
+  bool set(const std::string& older, const std::string& older_value, const std::string& newer,
+           const std::string& newer_value) const {
+    if (path_.empty()) return false;
+    return fs::exists(path_ / older) ? write(older, older_value) : write(newer, newer_value);
+  }
+
+ private:
+  bool write(const std::string& file, const std::string& value) const {
+    std::ofstream out(path_ / file, std::ios::in);
+    out << value << std::flush;
+    return out.good();
+  }
+  pid_t pid_;
+  fs::path path_;
+};
+
 }  // namespace
+
+TEST_CASE("a program whose cgroup has no room, or is frozen, is left alone", "[attach]") {
+  if (!may_trace() || getuid() != 0) return;
+  check_fine(run_alone("attach_target", {}, [](pid_t pid) {
+    const ControlGroup group("memory", pid);
+    if (!group.set("memory.limit_in_bytes", "8M", "memory.max", "8M")) {
+      WARN("not run: no cgroup with a limit of memory can be made here");
+      return;
+    }
+    check_refused(pid, "is in a memory cgroup with less than 16.0 MiB left (/culprit_test.");
+  }));
+  // (The freezer itself interrupts calls that wait.)
+  check_fine(run_alone("attach_target", {"computing"}, [](pid_t pid) {
+    const ControlGroup group("freezer", pid);
+    if (!group.set("freezer.state", "FROZEN", "cgroup.freeze", "1")) {
+      WARN("not run: no cgroup can be frozen here");
+      return;
+    }
+    const Finished attached = run_culprit({"attach", std::to_string(pid)});
+    CHECK(group.set("freezer.state", "THAWED", "cgroup.freeze", "0"));
+    INFO(attached.err);
+    CHECK(attached.exit_code == 3);
+    CHECK(has(attached.err, "is frozen by its cgroup /culprit_test."));
+    check_runs_alone(pid);
+  }));
+}
 
 TEST_CASE("a seccomp filter that ends the program for a call of the library is read beforehand", "[attach]") {
   if (!may_trace() || getuid() != 0) return;
