@@ -198,7 +198,7 @@ def take_frozen():
     view = own._view.collect("snapshot", False)
     if view is None:
         return None
-    known = own._readers.known_arrays()
+    known = own._readers.known_arrays(view["unread"])
     collects = gc.isenabled()
     interval = sys.getswitchinterval()
     # A thread that waits for the GIL asks for it after this time. No such request may lie in the copy, which has one

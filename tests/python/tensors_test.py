@@ -148,17 +148,26 @@ class Running(Views):
     def test_a_cache_of_an_unknown_form_is_said_to_be_not_known(self):
         """At the end, and while the program runs."""
         process = self.start(sys.executable, KEEP + "torch.cuda.memory_snapshot = lambda: [{'new': 1}]\n"
+                                             "import types; bridge = types.ModuleType('jax._src.xla_bridge')\n"
+                                             "class Client:\n"
+                                             "    def local_devices(self): return []\n"
+                                             "    def live_arrays(self): return [1, 2]\n"
+                                             "bridge._backends = {'new': Client()}\n"
+                                             "sys.modules[bridge.__name__] = bridge\n"
                                              "print('ready', flush=True)\nimport os, time\n"
                                              "while not os.path.exists('end'): time.sleep(0.01)")
         self.assertEqual(process.stdout.readline(), "ready\n")
         done = subprocess.run([CULPRIT, "tensors", str(process.pid)], env=environment(CULPRIT_LIBRARY=LIBRARY),
                               capture_output=True, text=True, timeout=60, check=False)
         self.assertIn("PyTorch's cache could not be read (KeyError)", done.stderr)
+        self.assertIn("some of JAX's arrays could not be read (AttributeError)", done.stderr)
         with open(os.path.join(self.folder, "end"), "w", encoding="utf-8"):
             pass
         process.communicate(timeout=60)
-        self.assertIn("what lives inside the caches is not completely known: PyTorch's cache could not be read "
-                      "(KeyError)", self.report()["notes"])
+        notes = self.report()["notes"]
+        for reason in ("PyTorch's cache could not be read (KeyError)",
+                       "some of JAX's arrays could not be read (AttributeError)"):
+            self.assertIn("what lives inside the caches is not completely known: " + reason, notes)
 
     @each_python
     def test_a_copy_that_fails_never_goes_on_with_the_program(self, python):

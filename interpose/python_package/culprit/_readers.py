@@ -117,13 +117,15 @@ def pools(lost: "list[str]") -> "list[dict[str, Any]]":
             for framework, device, used, total in found]
 
 
-def _arrays_of_client(client: "Any") -> "list[tuple[Any, str, int, int]]":
+def _arrays_of_client(client: "Any", lost: "list[str]") -> "list[tuple[Any, str, int, int]]":
     found = []
+    unread: list[str] = []
     for array in client.live_arrays():
         for shard in getattr(array, "_arrays", None) or [array]:
-            place = attempt(_jax, shard)
+            place = attempt(_jax, shard, lost=unread, what="some of JAX's arrays")
             if place is not None and place[1] != 0:
                 found.append((array, *place))
+    lost += unread[:1]
     return found
 
 
@@ -132,10 +134,10 @@ def _jax(array: "Any") -> "tuple[str, int, int]":
     return f"jax:{device.local_hardware_id}", array.unsafe_buffer_pointer(), array.on_device_size_in_bytes()
 
 
-def known_arrays() -> "list[tuple[Any, str, int, int]]":
+def known_arrays(lost: "list[str]") -> "list[tuple[Any, str, int, int]]":
     """Arrays that a framework lists by itself: the object, pool, address, bytes. They are not read in a frozen copy of
-    the process, because the framework may wait there for a thread of its own."""
+    the process, because the framework may wait there for a thread of its own. `lost`: as in pools()."""
     found: list[tuple[Any, str, int, int]] = []
     for client in attempt(_jax_clients) or []:
-        found += attempt(_arrays_of_client, client) or []
+        found += attempt(_arrays_of_client, client, lost, lost=lost, what="JAX's arrays") or []
     return found

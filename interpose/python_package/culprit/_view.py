@@ -174,7 +174,7 @@ def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any") 
         most = None if referrers is True else referrers
         view["objects"] = _readers.attempt(live_objects, torch, most, lost=lost, what="the largest tensors") or []
     if natives is not None:
-        view["graph"] = _object_graph(torch, natives, _readers.known_arrays())
+        view["graph"] = _object_graph(torch, natives, _readers.known_arrays(lost))
     return view
 
 
