@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Prints the slowest tests and files: scripts/slowest.py JUNIT_FILE BUILD_FOLDER...
 
-JUNIT_FILE is of ctest --output-junit; a BUILD_FOLDER's .ninja_log has the time of each file. Both are seconds that
-passed and not processor time: two files, and as many tests, run at a time. scripts/test.sh runs it.
+JUNIT_FILE is of ctest --output-junit. A BUILD_FOLDER's .ninja_log has the time of each file, and its *_unit_test.log,
+where test.sh has run the program, that of each test under a sanitizer. All are seconds that passed, not processor
+time: two files, and some tests, run at a time. scripts/test.sh runs it.
 """
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree
 
@@ -14,6 +16,15 @@ MOST = 20
 def tests(junit):
     return [(float(case.get("time", 0)), case.get("name")) for case in
             xml.etree.ElementTree.parse(junit).iter("testcase")]
+
+
+def tests_under_sanitizer(folder):
+    """The lines of Catch2's --durations, which has one for each section."""
+    seconds = {}
+    for log in folder.glob("*_unit_test.log"):
+        for time, name in re.findall(r"^([0-9.]+) s: (.*)$", log.read_text(encoding="utf-8", errors="replace"), re.M):
+            seconds[name] = seconds.get(name, 0) + float(time)
+    return [(time, f"{folder.name}: {name}") for name, time in seconds.items()]
 
 
 def compiled_files(folder):
@@ -36,6 +47,8 @@ def main():
     junit, *folders = map(pathlib.Path, sys.argv[1:])
     if junit.exists():
         show("tests", tests(junit))
+    if sanitized := [entry for folder in folders for entry in tests_under_sanitizer(folder)]:
+        show("tests under a sanitizer", sanitized)
     show("files to compile", [entry for folder in folders if (folder / ".ninja_log").exists()
                               for entry in compiled_files(folder)])
 

@@ -128,7 +128,8 @@ for preset in "${presets[@]}"; do
   # The tests of damaged input have one thread only.
   if [ "$preset" = tsan ]; then left_out=("~[damage]~[limits]~[scale]~[.]"); fi
   for target in "${targets[@]}"; do
-    "${fixed_addresses[@]}" "build-$preset/bin/$target" "${left_out[@]}" </dev/null >"build-$preset/$target.log" 2>&1 &
+    "${fixed_addresses[@]}" "build-$preset/bin/$target" "${left_out[@]}" --durations yes </dev/null \
+      >"build-$preset/$target.log" 2>&1 &
     running+=($!)
     names+=("$preset:$target")
   done
@@ -157,7 +158,7 @@ for i in "${!names[@]}"; do
   else
     failed+=("${names[$i]}")
     echo "== ${names[$i]/:/: } failed"
-    cat "$log"
+    grep -vE '^[0-9.]+ s: ' "$log"
   fi
 done
 part_ends "tests"

@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/unit/sanitized.h"
 
 using namespace culprit;
+using culprit::test::kSanitized;
 
 namespace {
 
@@ -158,8 +160,9 @@ TEST_CASE("exception table: cut anywhere or with any byte damaged it is read ins
   CHECK(read_all(whole) > 0);
   for (std::size_t length = 0; length < whole.size(); ++length)
     read_all(std::vector<std::uint8_t>(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)));
+  const std::size_t step = kSanitized ? 3 : 1;
   for (std::size_t place = 0; place < whole.size(); ++place) {
-    for (int value = 0; value < 256; ++value) {
+    for (std::size_t value = place % step; value < 256; value += step) {
       std::vector<std::uint8_t> damaged = whole;
       // An indirect type would be read through: that pointer is the loader's, not the table's.
       if (place == 1 && (value & 0x80) != 0) continue;

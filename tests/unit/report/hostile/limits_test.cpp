@@ -17,6 +17,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/shell.h"
+#include "tests/unit/sanitized.h"
 
 using namespace culprit::report;
 using namespace culprit::format;
@@ -26,13 +27,7 @@ namespace {
 
 // Of address space, which a test can limit; the 512 MiB that are promised are of memory in use. A sanitizer takes
 // terabytes of addresses and many times the time.
-#if defined(CULPRIT_ASAN) || defined(CULPRIT_TSAN)
-constexpr bool kSanitized = true;
-constexpr char kLimited[] = "timeout 200 ";
-#else
-constexpr bool kSanitized = false;
-constexpr char kLimited[] = "ulimit -v 900000; timeout 120 ";
-#endif
+constexpr const char* kLimited = kSanitized ? "timeout 200 " : "ulimit -v 900000; timeout 120 ";
 
 struct DumpFiles {
   TemporaryFolder folder;

@@ -15,6 +15,7 @@
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/hostile/elf_file.h"
 #include "tests/unit/report/shell.h"
+#include "tests/unit/sanitized.h"
 
 using namespace culprit::report;
 using namespace culprit::format;
@@ -22,15 +23,9 @@ using namespace culprit::test;
 
 namespace {
 
-#if defined(CULPRIT_ASAN) || defined(CULPRIT_TSAN)
-constexpr char kWithinLimits[] = "timeout 200 ";
-constexpr double kSeconds = 200;
-constexpr long kMegabytes = 100000;
-#else
-constexpr char kWithinLimits[] = "ulimit -v 4000000; timeout 60 ";
-constexpr double kSeconds = 10;
-constexpr long kMegabytes = 512;
-#endif
+constexpr const char* kWithinLimits = kSanitized ? "timeout 200 " : "ulimit -v 4000000; timeout 60 ";
+constexpr double kSeconds = kSanitized ? 200 : 10;
+constexpr long kMegabytes = kSanitized ? 100000 : 512;
 
 // Of all programs that this process waited for.
 struct Used {

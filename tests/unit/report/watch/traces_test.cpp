@@ -6,6 +6,7 @@
 #include "../../../catch.h"
 #include "report/watch/verdict.h"
 #include "simulated_traces.h"
+#include "tests/unit/sanitized.h"
 
 using namespace culprit::report;
 
@@ -40,6 +41,9 @@ void judge_trace(const Trace& trace, Confusion* confusion) {
   if (!trace.leaks && verdict == WatchVerdict::kWarmingUp) ++confusion->unknown_clean;
 }
 
+// 440 traces, or 66 under a sanitizer.
+constexpr std::uint64_t kSeeds = culprit::test::kSanitized ? 3 : 20;
+
 Confusion over_seeds(std::uint64_t first, std::uint64_t seeds, Ranges ranges) {
   Confusion confusion;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
@@ -51,8 +55,7 @@ Confusion over_seeds(std::uint64_t first, std::uint64_t seeds, Ranges ranges) {
 }  // namespace
 
 TEST_CASE("Of simulated programs those that leak are found, and no others") {
-  // 440 traces.
-  const Confusion confusion = over_seeds(1, 20, Ranges::kTuned);
+  const Confusion confusion = over_seeds(1, kSeeds, Ranges::kTuned);
   INFO(confusion.text());
   CHECK(confusion.precision() >= 0.95);
   CHECK(confusion.recall() >= 0.95);
@@ -60,7 +63,7 @@ TEST_CASE("Of simulated programs those that leak are found, and no others") {
 }
 
 TEST_CASE("Of simulated programs with wider ranges and seeds of their own those that leak are found, and no others") {
-  const Confusion confusion = over_seeds(100000, 20, Ranges::kWide);
+  const Confusion confusion = over_seeds(100000, kSeeds, Ranges::kWide);
   INFO(confusion.text());
   CHECK(confusion.precision() >= 0.95);
   CHECK(confusion.recall() >= 0.95);
