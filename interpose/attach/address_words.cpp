@@ -49,9 +49,8 @@ bool find_replacement(const char* symbol, std::uint64_t* original, std::uint64_t
     *ours = reinterpret_cast<std::uint64_t>(hook_address(api));
     return *original != 0;
   }
-  if (symbol[0] != 'd' && symbol[0] != '_' && symbol[0] != 'p') return false;
   for (const OfLibc& function : kOfLibc) {
-    if (std::strcmp(function.name, symbol) != 0) continue;
+    if (!is_name(function.name, symbol)) continue;
     *original = libc_function(symbol);
     *ours = reinterpret_cast<std::uint64_t>(function.ours);
     return *original != 0;

@@ -5,6 +5,7 @@
 #include <link.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace culprit {
 
@@ -41,6 +42,13 @@ struct Relocations {
   std::uint64_t relative;  // DT_RELACOUNT: so many entries at the beginning of `data` name no symbol
 };
 Relocations relocations_of(const ElfModule& module);
+
+// Whether a symbol has this name. For loops over all references of a large program: nearly all symbols of C++ differ in
+// their third character at the latest.
+inline bool is_name(const char* name, const char* symbol) {
+  if (symbol[0] != name[0] || symbol[0] == '\0' || symbol[1] != name[1] || symbol[1] == '\0') return false;
+  return symbol[2] == name[2] && std::strcmp(symbol, name) == 0;
+}
 
 // Whether it is the module of this library itself.
 bool is_own_module(const ElfModule& module);

@@ -163,7 +163,7 @@ CULPRIT_LOADING void prepare_cxx_runtime() {
 
 bool find_cxx_hook(const char* symbol, CxxFunction* function, void** hook) {
   for (std::size_t i = 0; i < sizeof(kHooks) / sizeof(kHooks[0]); ++i) {
-    if (std::strcmp(kNames[i], symbol) != 0) continue;
+    if (!is_name(kNames[i], symbol)) continue;
     *function = static_cast<CxxFunction>(i);
     *hook = kHooks[i];
     return true;

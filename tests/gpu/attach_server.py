@@ -44,6 +44,8 @@ driver.init()
 context = driver.Device(0).retain_primary_context()
 def prepare():
     context.push()
+def leave():
+    context.pop()  # PyCUDA ends the program when a thread ends with one
 def answer(n):
     numbers = numpy.arange(256, dtype=numpy.int64) + n
     memory = driver.mem_alloc(numbers.nbytes)
@@ -82,6 +84,8 @@ SERVER = """
 import ctypes, socket, sys, threading
 def prepare():
     pass
+def leave():
+    pass
 def leak_here(size):
     pointer = ctypes.c_void_p()
     assert runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
@@ -95,6 +99,7 @@ def serve(connection):
             connection.sendall(b"done\\n")
         else:
             connection.sendall(b"%d\\n" % answer(int(number)))
+    leave()
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])
 listener.listen()

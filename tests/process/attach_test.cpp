@@ -57,6 +57,21 @@ void attach_again_and_again(pid_t pid, const std::string& dump, int rounds) {
 
 }  // namespace
 
+TEST_CASE("the exit of an attached program is seen, by quick_exit too", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  for (const char* how : {"return", "quick_exit"}) {
+    INFO(how);
+    const std::string dump = folder.file(how);
+    check_fine(run_alone("attach_target", {how}, [&](pid_t pid) {
+      const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump, "--timeout", "60s"});
+      INFO(attached.err);
+      CHECK(attached.exit_code == 0);
+    }));
+    CHECK(read_report(dump).json.at("process").at("ended") == "exit");
+  }
+}
+
 TEST_CASE("only allocations between attach and detach are recorded", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;

@@ -284,5 +284,7 @@ int main(int count, char** arguments) {
   for (std::thread& thread : threads) thread.join();
   if (rounds.load() == 0 || signals.load() == 0) wrong("nothing was checked");
   puts("fine");
+  fflush(stdout);
+  if (count > 1 && strcmp(arguments[1], "quick_exit") == 0) quick_exit(0);
   return 0;
 }
