@@ -144,8 +144,18 @@ Process* prepare_recording(int* error) {
   return nullptr;
 }
 
+namespace {
+
+// Of the last recording that ended: nothing was added up at its end.
+bool unsettled = false;
+
+}  // namespace
+
 void end_recording(Process& process) {
-  sum_live_bytes(process);
+  // A walk over so many takes a millisecond.
+  constexpr std::uint64_t kFew = 16384;
+  unsettled = process.dump.count_records<format::AllocationRecord>(format::ChunkType::kAllocations, kFew) > kFew;
+  if (!unsettled) sum_live_bytes(process);
   format::Header* header = process.dump.header();
   header->end_time_ns = now_ns(process);
   process.session.store(0);
@@ -156,6 +166,8 @@ void end_recording(Process& process) {
 void release_recording() {
   Process* process = known_process();
   if (process == nullptr) return;
+  if (unsettled) settle_live_bytes(*process);
+  unsettled = false;
   for_each_known_thread(release_thread);
   process->spares.free_memory();
   process->tables.free_memory();

@@ -173,7 +173,7 @@ void DumpWriter::close() {
   if (path_ != nullptr) unmap_private(path_, kPathBytes);
   // Forgotten first: a child that is forked in between must not give back what may be another mapping by then.
   unsigned char* base = __atomic_exchange_n(&base_, nullptr, __ATOMIC_SEQ_CST);
-  if (base != nullptr) give_back_range(base, reserved_);
+  if (base != nullptr) give_back_range(base, reserved_, size_);
   // The target may have closed it and used the number again.
   if (id_.inode != 0 && is_ours(fd_)) os.close_file(fd_);
   std::memset(static_cast<void*>(this), 0, sizeof(*this));

@@ -73,6 +73,20 @@ class DumpWriter {
     }
   }
 
+  // How many records of this type were ever handed out, at least; no more are counted than one chunk above `enough`.
+  template <typename Record>
+  std::uint64_t count_records(format::ChunkType type, std::uint64_t enough) const {
+    const std::uint64_t end = __atomic_load_n(&header()->file_bytes, __ATOMIC_ACQUIRE);
+    std::uint64_t count = 0;
+    for (std::uint64_t offset = format::kHeaderBytes; offset < end && count <= enough;) {
+      const auto* chunk = reinterpret_cast<const format::ChunkHeader*>(base_ + offset);
+      if (__atomic_load_n(&chunk->magic, __ATOMIC_ACQUIRE) == 0) break;
+      if (chunk->type == type) count += __atomic_load_n(&chunk->used, __ATOMIC_ACQUIRE) / sizeof(Record);
+      offset += chunk->bytes;
+    }
+    return count;
+  }
+
   // Stores a string. Returns 0 when there is no room.
   format::Ref add_string(const char* text, std::uint64_t bytes);
 

@@ -2,6 +2,7 @@
 
 #include "interpose/format/device_bytes.h"
 #include "interpose/process/current_place.h"
+#include "interpose/process/known_threads.h"
 #include "interpose/process/rooms_above.h"
 #include "interpose/system/own_stack.h"
 
@@ -123,6 +124,22 @@ void sum_live_bytes(Process& process) {
     process.tables.time_lines.note(static_cast<std::uint8_t>(ordinal), live[ordinal], now_ns(process), process.dump);
     if (live[ordinal] > device->peak_live_bytes) device->peak_live_bytes = live[ordinal];
     breakdown_growth(static_cast<LiveState&>(process), static_cast<std::uint8_t>(ordinal), live[ordinal], true);
+  }
+}
+
+void settle_live_bytes(Process& process) {
+  for_each_known_thread([&](ThreadState* thread) {
+    format::DeviceRecord* device = process.tables.contexts.known_device(thread->sums.live_device, process.dump);
+    if (device == nullptr) return;
+    const auto change = static_cast<std::uint64_t>(thread->sums.live_delta);
+    thread->sums.live_delta = 0;
+    raise_peak(device, __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED));
+  });
+  for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
+    const auto place = static_cast<std::uint8_t>(ordinal);
+    const format::DeviceRecord* device = process.tables.contexts.known_device(place, process.dump);
+    if (device == nullptr) continue;
+    process.tables.time_lines.note(place, device->live_bytes, process.dump.header()->end_time_ns, process.dump);
   }
 }
 

@@ -96,8 +96,8 @@ void forget_this_thread() {
   thread_state.known.past_its_end = true;
 }
 
-bool wait_for_threads(int limit_ms) {
-  if (!meet_other_threads()) {
+bool wait_for_threads(int limit_ms, bool met) {
+  if (!met && !meet_other_threads()) {
     for (int i = 0; i < 20; ++i) sleep_a_millisecond();
   }
   for_each_known_thread([](ThreadState* state) { state->known.seen_outside = state == &thread_state; });

@@ -16,7 +16,8 @@ void forget_this_thread();
 
 // Waits, at most `limit_ms`, until every known thread except the caller was seen outside of hooks and the tracker once.
 // Each thread's earlier work is then over, and its later work sees the caller's earlier stores. One caller at a time.
-bool wait_for_threads(int limit_ms);
+// `met`: since those stores all threads went through a memory barrier, which meet_other_threads() takes long for.
+bool wait_for_threads(int limit_ms, bool met = false);
 
 // Calls visit(state, data) for each known thread, under the list's lock: `visit` must not call back.
 void for_each_known_thread(void (*visit)(ThreadState* state, void* data), void* data);

@@ -215,6 +215,16 @@ int system_write_own_word(std::uint64_t address, std::uint64_t word) {
   return wrote == static_cast<long>(sizeof(word)) ? 0 : -EIO;
 }
 
+// futex(2), FUTEX_WAKE_OP: stores (old | 0) at the second address, and wakes a thread that waits at the first one,
+// where there is none; the comparison keeps it from waking one at the second.
+int system_probe_write(std::uint64_t address) {
+  const std::uint32_t never_waited_for = 0;
+  const std::uint32_t or_nothing = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0xfff);
+  const long woken = system_call(SYS_futex, &never_waited_for, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, nullptr,
+                                 reinterpret_cast<std::uint32_t*>(address), or_nothing);
+  return woken < 0 ? static_cast<int>(woken) : 0;
+}
+
 int system_membarrier(int command) {
   return calls_restricted_now() ? -EPERM : static_cast<int>(system_call(SYS_membarrier, command, 0, 0));
 }
@@ -245,11 +255,11 @@ CULPRIT_LOADING void system_restore_signals(std::uint64_t mask) { set_signal_mas
 }  // namespace
 
 OsCalls os = {
-    open_plainly,   system_close,         system_identify,        system_identify_path,  system_duplicate_from,
-    system_reserve, system_resize,        system_make_folder,     system_limit,          system_exchange_limit,
-    system_map,     system_unmap,         system_protect,         system_remap,          system_unlock,
-    system_advise,  system_read_at,       system_read_own_memory, system_write_own_word, system_membarrier,
-    system_futex,   system_block_signals, system_restore_signals,
+    open_plainly,      system_close,   system_identify,        system_identify_path,   system_duplicate_from,
+    system_reserve,    system_resize,  system_make_folder,     system_limit,           system_exchange_limit,
+    system_map,        system_unmap,   system_protect,         system_remap,           system_unlock,
+    system_advise,     system_read_at, system_read_own_memory, system_write_own_word,  system_probe_write,
+    system_membarrier, system_futex,   system_block_signals,   system_restore_signals,
 };
 
 int open_own_file(const char* name, int flags) { return open_own_file(os.open_file, name, flags); }

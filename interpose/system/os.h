@@ -56,6 +56,9 @@ struct OsCalls {
   std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
   // Writes a word into this process's own memory, also where it is read-only and sealed. Returns 0 or -errno.
   int (*write_own_word)(std::uint64_t address, std::uint64_t word);
+  // Whether the program may write its four bytes at `address`, a multiple of 4. Stores what is there, at once, as an
+  // atomic operation. Returns 0, -EFAULT (read-only, or nothing there), or another -errno when that cannot be told.
+  int (*probe_write)(std::uint64_t address);
   // membarrier(2) without flags. Returns 0 or -errno. See meet_other_threads().
   int (*membarrier)(int command);
   // futex(2): FUTEX_WAIT or FUTEX_WAKE, or the same with _PRIVATE. Keeps errno. A wait ends after `microseconds` at the

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "interpose/base/own_module.h"
+#include "interpose/system/freed_memory.h"
 #include "interpose/system/os.h"
 #include "interpose/system/own_files.h"
 #include "interpose/system/own_ranges.h"
@@ -164,7 +165,7 @@ void* enlarge_private(void* memory, std::uint64_t old_bytes, std::uint64_t bytes
 
 void unmap_private(void* memory, std::uint64_t bytes) {
   forget_own_range(memory);
-  os.unmap(memory, bytes);
+  if (!free_later(memory, bytes, bytes)) os.unmap(memory, bytes);
   give_private(bytes);
 }
 
@@ -212,9 +213,9 @@ unsigned char* reserve_range(unsigned char* address, std::uint64_t bytes, int* e
   return static_cast<unsigned char*>(mapped);
 }
 
-void give_back_range(unsigned char* address, std::uint64_t bytes) {
+void give_back_range(unsigned char* address, std::uint64_t bytes, std::uint64_t used) {
   forget_own_ranges_in(address, bytes);
-  os.unmap(address, bytes);
+  if (!free_later(address, bytes, used)) os.unmap(address, bytes);
   held_range.store(0, std::memory_order_relaxed);
 }
 

@@ -27,7 +27,7 @@ void* map_private(std::uint64_t bytes, int* error);
 // unchanged.
 void* enlarge_private(void* memory, std::uint64_t old_bytes, std::uint64_t bytes);
 
-// Frees memory from map_private() or enlarge_private().
+// Frees memory from map_private() or enlarge_private(). See also freed_memory.h.
 void unmap_private(void* memory, std::uint64_t bytes);
 
 // In a copy of the process that runs this library's code only: what the process mapped stays ours.
@@ -48,8 +48,8 @@ int continue_mapping(unsigned char* address, std::uint64_t bytes);
 // Reserves the addresses [address, address + bytes) without memory; address nullptr: at a place with free addresses
 // above it, so that the range can grow. Returns nullptr on failure, also when the range is in use.
 unsigned char* reserve_range(unsigned char* address, std::uint64_t bytes, int* error);
-// Frees a whole range; the process has only one.
-void give_back_range(unsigned char* address, std::uint64_t bytes);
+// Frees a whole range, of which the first `used` bytes may have pages; the process has only one.
+void give_back_range(unsigned char* address, std::uint64_t bytes, std::uint64_t used);
 
 // How many bytes to reserve for a range that may grow to `most`: `most` without a limit, else a 64th of the address
 // space that the program has left, and at least `least`.

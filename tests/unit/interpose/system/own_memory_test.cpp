@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "interpose/dump/dump_writer.h"
+#include "interpose/system/freed_memory.h"
+#include "interpose/system/os.h"
 #include "tests/catch.h"
 #include "tests/unit/interpose/fixture.h"
 
@@ -72,7 +74,7 @@ TEST_CASE("a range in a limited address space grows in place") {
   // An existing mapping is never replaced.
   CHECK(reserve_range(range + (2 << 20), 2 << 20, &error) == nullptr);
   CHECK(error == EEXIST);
-  give_back_range(range, 64 << 20);
+  give_back_range(range, 64 << 20, 64 << 20);
 }
 
 TEST_CASE("a dump in a limited address space has all its records in one range") {
@@ -145,3 +147,104 @@ TEST_CASE("a process that locks its mappings may lock as much with a dump as wit
   CHECK(WEXITSTATUS(status) == 0);
 }
 #endif
+
+namespace {
+
+int unmapped = 0;
+void count_unmapped(void* address, std::uint64_t bytes) {
+  ++unmapped;
+  real_calls.unmap(address, bytes);
+}
+
+// Whether something is mapped there: mincore() fails otherwise.
+bool is_mapped(void* address) {
+  unsigned char present = 0;
+  return mincore(address, 1, &present) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("freed memory is unmapped in parts") {
+  RealOs restore;
+  real_calls = os;
+  os.unmap = count_unmapped;
+  constexpr std::uint64_t kBytes = 9 << 20;
+  int error = 0;
+  void* large = map_private(kBytes, &error);
+  void* small = map_private(4096, &error);
+  REQUIRE(large != nullptr);
+  REQUIRE(small != nullptr);
+  unmapped = 0;
+  {
+    const FreesLater later;
+    unmap_private(large, kBytes);
+    unmap_private(small, 4096);
+  }
+  CHECK(unmapped == 0);
+  CHECK(is_mapped(large));
+  // Without time one part at least, with it all.
+  CHECK_FALSE(unmap_freed(0));
+  CHECK(unmapped == 1);
+  CHECK_FALSE(is_mapped(small));
+  CHECK_FALSE(unmap_freed(0));
+  CHECK_FALSE(is_mapped(large));
+  CHECK(is_mapped(static_cast<char*>(large) + kBytes - 4096));
+  CHECK(unmap_freed(~std::uint64_t{0}));
+  CHECK_FALSE(is_mapped(static_cast<char*>(large) + kBytes - 4096));
+  CHECK(unmapped == 6);
+  CHECK(unmap_freed(~std::uint64_t{0}));
+
+  // At once as before.
+  void* other = map_private(4096, &error);
+  unmap_private(other, 4096);
+  CHECK(unmapped == 7);
+}
+
+TEST_CASE("a part of a range without pages is unmapped at once") {
+  RealOs restore;
+  real_calls = os;
+  os.unmap = count_unmapped;
+  int error = 0;
+  unsigned char* range = reserve_range(nullptr, 256 << 20, &error);
+  REQUIRE(range != nullptr);
+  unmapped = 0;
+  {
+    const FreesLater later;
+    give_back_range(range, 256 << 20, 3 << 20);
+  }
+  CHECK(unmap_freed(~std::uint64_t{0}));
+  CHECK(unmapped == 2);
+}
+
+TEST_CASE("a fork child leaves its parent's freed memory mapped") {
+  int error = 0;
+  void* memory = map_private(4096, &error);
+  REQUIRE(memory != nullptr);
+  {
+    const FreesLater later;
+    unmap_private(memory, 4096);
+  }
+  const pid_t child = fork();
+  if (child == 0) _exit(unmap_freed(~std::uint64_t{0}) && is_mapped(memory) ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(unmap_freed(~std::uint64_t{0}));
+}
+
+TEST_CASE("a word is probed for writing without a change") {
+  void* page = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  auto* words = static_cast<std::uint32_t*>(page);
+  const auto address = reinterpret_cast<std::uint64_t>(page);
+  words[3] = 0x12345678;
+  CHECK(os.probe_write(address + 12) == 0);
+  CHECK(words[3] == 0x12345678);
+  REQUIRE(mprotect(page, 4096, PROT_READ) == 0);
+  CHECK(os.probe_write(address + 12) == -EFAULT);
+  CHECK(os.probe_write(address + 4096) == 0);
+  REQUIRE(mprotect(page, 4096, PROT_NONE) == 0);
+  CHECK(os.probe_write(address) == -EFAULT);
+  munmap(page, 8192);
+  CHECK(os.probe_write(address) == -EFAULT);
+}
