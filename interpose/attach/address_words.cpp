@@ -1,17 +1,15 @@
 #include "interpose/attach/address_words.h"
 
-#include <dlfcn.h>
 #include <elf.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/attach/slot_swapper.h"
 #include "interpose/attach/swap_word.h"
 #include "interpose/base/machine.h"
-#include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/unseen_users.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
@@ -25,123 +23,22 @@
 namespace culprit {
 namespace {
 
-// Functions of libc that a preloaded library interposes.
-struct OfLibc {
-  const char* name;
-  void* ours;
-};
-const OfLibc kOfLibc[] = {
-    {"dlsym", reinterpret_cast<void*>(&dlsym)},
-    {"dlclose", reinterpret_cast<void*>(&dlclose)},
-    {"_exit", reinterpret_cast<void*>(&_exit)},
-    {"_Exit", reinterpret_cast<void*>(&_Exit)},
-    {"quick_exit", reinterpret_cast<void*>(&quick_exit)},
-    {"pthread_exit", reinterpret_cast<void*>(&pthread_exit)},
-    {"pthread_cancel", reinterpret_cast<void*>(&pthread_cancel)},
-};
-
-// The real address of a symbol and our replacement. Returns false for a symbol that is not replaced.
-bool find_replacement(const char* symbol, std::uint64_t* original, std::uint64_t* ours) {
-  *original = 0;
-  Api api;
-  if (symbol[0] == 'c' && symbol[1] == 'u' && find_hooked_name(symbol, &api)) {
-    *original = reinterpret_cast<std::uint64_t>(driver_address(api));
-    *ours = reinterpret_cast<std::uint64_t>(hook_address(api));
-    return *original != 0;
+// The protection of a slot's page that is not writable: the loader makes the RELRO part read-only, whatever its
+// segment allows.
+int protection_at_rest(const struct dl_phdr_info& info, std::uint64_t place) {
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  int protection = PROT_READ;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info.dlpi_phdr[i];
+    const std::uint64_t begin = info.dlpi_addr + header.p_vaddr;
+    const std::uint64_t end = begin + header.p_memsz;
+    if (header.p_type == PT_GNU_RELRO && place >= (begin & ~(page - 1)) && place < (end & ~(page - 1)))
+      return PROT_READ;
+    if (header.p_type == PT_LOAD && (header.p_flags & PF_X) != 0 && place >= begin && place < end)
+      protection |= PROT_EXEC;
   }
-  for (const OfLibc& function : kOfLibc) {
-    if (!is_name(function.name, symbol)) continue;
-    *original = libc_function(symbol);
-    *ours = reinterpret_cast<std::uint64_t>(function.ours);
-    return *original != 0;
-  }
-  return false;
+  return protection;
 }
-
-// A slot by which `module` calls its C++ runtime (a process can have several): our hook must call the slot's old value.
-// An unresolved slot leads back into the module; our hook then finds the function itself.
-bool find_cxx_replacement(const char* symbol, const ElfModule& module, const std::uint64_t* place,
-                          std::uint64_t* ours) {
-  CxxFunction function;
-  void* hook = nullptr;
-  if (symbol[0] != '_' || !find_cxx_hook(symbol, &function, &hook)) return false;
-  const std::uint64_t found = *place;
-  *ours = reinterpret_cast<std::uint64_t>(hook);
-  if (found == 0 || found == *ours) return false;
-  if (!module.contains(found) || found == find_symbol(module, symbol))
-    remember_binding(function, module.begin, module.end, reinterpret_cast<void*>(found));
-  return true;
-}
-
-// The first definition in symbol lookup order, except ours; 0 = none.
-std::uint64_t first_definition(const char* symbol) {
-  std::uint64_t address = 0;
-  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
-    if (!is_own_module(module)) address = find_symbol(module, symbol);
-    return address != 0;
-  });
-  return address;
-}
-
-// Like swap_word(), for memory that may be read-only (RELRO slots). A page stays writable while slots of the same page
-// follow one another: each system call of a traced thread stops it twice.
-class SlotSwapper {
- public:
-  explicit SlotSwapper(const MemoryMap& map)
-      : map_(map), page_size_(static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))) {}
-  ~SlotSwapper() { close(); }
-  SlotSwapper(const SlotSwapper&) = delete;
-  SlotSwapper& operator=(const SlotSwapper&) = delete;
-
-  // `refused`: counts what may not be written (sealed).
-  bool swap(std::uint64_t place, std::uint64_t before, std::uint64_t after, std::uint32_t* refused) {
-    if (page_ != page_of(place)) open(place);
-    switch (access_) {
-      case Access::kNone:
-        return false;
-      case Access::kWritable:
-        return swap_word(place, before, after);
-      case Access::kSealed:
-        break;
-    }
-    if (*reinterpret_cast<const std::uint64_t*>(place) != before) return false;
-    if (os.write_own_word(place, after) == 0) return true;
-    ++*refused;
-    return false;
-  }
-
- private:
-  enum class Access : std::uint8_t { kNone, kWritable, kSealed };
-  std::uint64_t page_of(std::uint64_t place) const { return place & ~(page_size_ - 1); }
-  int protect(int protection) const { return mprotect(reinterpret_cast<void*>(page_), page_size_, protection); }
-  void open(std::uint64_t place) {
-    close();
-    page_ = page_of(place);
-    access_ = Access::kNone;
-    const Mapping* mapping = map_.find(place);
-    std::uint64_t found = 0;
-    // The memory may be gone by now.
-    if (mapping == nullptr || mapping->shared ||
-        os.read_own_memory(&found, place, sizeof(found)) != static_cast<std::int64_t>(sizeof(found)))
-      return;
-    access_ = Access::kWritable;
-    if ((mapping->protection & PROT_WRITE) != 0) return;
-    opened_ = protect(mapping->protection | PROT_WRITE) == 0;
-    protection_ = mapping->protection;
-    if (!opened_) access_ = Access::kSealed;
-  }
-  void close() {
-    if (opened_) protect(protection_);
-    opened_ = false;
-  }
-
-  const MemoryMap& map_;
-  const std::uint64_t page_size_;
-  std::uint64_t page_ = 0;
-  int protection_ = 0;
-  Access access_ = Access::kNone;
-  bool opened_ = false;
-};
 
 format::AddressSearch search;  // of one attach or detach at a time
 
@@ -174,115 +71,150 @@ std::uint64_t replacement(bool driver, std::uint64_t word) {
 
 }  // namespace
 
-void AddressWords::note_slot(std::uint64_t place, std::uint64_t original, std::uint64_t ours) {
+void AddressWords::note_slot(const struct dl_phdr_info& info, std::uint64_t place, std::uint64_t original,
+                             std::uint64_t ours) {
   if (slot_count_ + noted_count_ == kMostSlots) return;
-  slots_[slot_count_ + noted_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
+  slots_[slot_count_ + noted_count_++] = {reinterpret_cast<std::uint64_t*>(place), ~original, ours,
+                                          protection_at_rest(info, place)};
 }
 
-void AddressWords::replace_noted(const MemoryMap& map) {
+void AddressWords::replace_noted() {
   Slot* const noted = slots_ + slot_count_;
   std::sort(noted, noted + noted_count_, [](const Slot& left, const Slot& right) { return left.place < right.place; });
-  SlotSwapper swapper(map);
+  SlotSwapper swapper;
   for (std::uint32_t i = 0; i < noted_count_; ++i) {
     const Slot slot = noted[i];
     // One of the attach of a fork parent is ours already, and has to be put back too.
-    const bool done = *slot.place == slot.ours || swapper.swap(reinterpret_cast<std::uint64_t>(slot.place),
-                                                               slot.original, slot.ours, &refused_slots_);
-    if (done) slots_[slot_count_++] = slot;
+    if (*slot.place == slot.ours || swapper.replace(slot, &refused_slots_)) slots_[slot_count_++] = slot;
   }
   noted_count_ = 0;
 }
 
-bool AddressWords::is_known(const ElfModule& module) const {
-  return std::any_of(known_modules_, known_modules_ + known_count_, [&](const KnownModule& known) {
-    if (known.begin != module.begin || known.end != module.end || known.dynamic != module.dynamic) return false;
-    return known.slot == kMostSlots || *slots_[known.slot].place == slots_[known.slot].ours;
-  });
+bool AddressWords::is_same(const KnownModule& known, const ElfModule& module) const {
+  if (known.begin != module.begin || known.end != module.end || known.dynamic != module.dynamic) return false;
+  return known.slot == kMostSlots || *slots_[known.slot].place == slots_[known.slot].ours;
 }
 
-void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& map) {
-  if (is_known(module)) return;
-  std::uint32_t first_slot = slot_count_;
+// They are known in the order of the loader's list, nearly.
+bool AddressWords::is_known(const ElfModule& module) {
+  for (int i = 0; i < known_count_; ++i) {
+    const int at = (known_next_ + i) % known_count_;
+    if (!is_same(known_modules_[at], module)) continue;
+    known_next_ = at + 1;
+    return true;
+  }
+  return false;
+}
+
+void AddressWords::look_at_reference(const ElfModule& module, const struct dl_phdr_info& info,
+                                     const ElfW(Rela) & relocation) {
+  auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation.r_info));
+  if (type != kJumpSlotRelocation && type != kGlobalDataRelocation &&
+      (type != kAbsoluteRelocation || relocation.r_addend != 0))
+    return;
+  const auto index = static_cast<std::uint32_t>(ELF64_R_SYM(relocation.r_info));
+  if (!names_.may_be(index)) return;
+  const char* symbol = module.strings + module.symbols[index].st_name;
+  std::uint64_t original = 0, ours = 0;
+  const std::uint64_t place = module.load_bias + relocation.r_offset;
+  const auto* slot = reinterpret_cast<const std::uint64_t*>(place);
+  if (type != kAbsoluteRelocation && find_cxx_replacement(symbol, module, slot, &ours)) {
+    note_slot(info, place, *slot, ours);
+    return;
+  }
+  if (!find_replacement(symbol, &original, &ours)) return;
+  const std::uint64_t found = *slot;
+  if (found == ours) {
+    note_slot(info, place, original, ours);
+    return;
+  }
+  if (found != original) {
+    // An unresolved slot leads back into the module, and from there to the loader. Any other value is another
+    // interposer's.
+    if (type != kJumpSlotRelocation || !module.contains(found)) return;
+    if (first_definition(symbol) != original) return;
+  }
+  note_slot(info, place, found, ours);
+}
+
+// A module of which a part was searched is searched from there on, once, if it is still the same.
+bool AddressWords::replace_slots_of(const ElfModule& module, const struct dl_phdr_info& info, const StepTime& time) {
+  constexpr std::uint64_t kBetweenLooks = 512;
+  const bool goes_on = searched_part_ != 0 && is_same(in_part_, module);
+  std::uint32_t first_slot = goes_on && in_part_.slot != kMostSlots ? in_part_.slot : slot_count_;
+  const std::uint64_t skipped = goes_on ? searched_part_ : 0;
+  searched_part_ = 0;
+  if (!goes_on) names_.look_at(module);
 
   Relocations relocations = relocations_of(module);
   // PyTorch's libraries have a million of them.
   if (relocations.data.first != nullptr) relocations.data.first += relocations.relative;
+  std::uint64_t searched = 0;
   for (const Relocations::Table& table : {relocations.data, relocations.calls}) {
-    for (const ElfW(Rela) & relocation : table) {
-      auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation.r_info));
-      if (type != kJumpSlotRelocation && type != kGlobalDataRelocation &&
-          (type != kAbsoluteRelocation || relocation.r_addend != 0))
-        continue;
-      const char* symbol = module.strings + module.symbols[ELF64_R_SYM(relocation.r_info)].st_name;
-      std::uint64_t original = 0, ours = 0;
-      std::uint64_t place = module.load_bias + relocation.r_offset;
-      const auto* slot = reinterpret_cast<const std::uint64_t*>(place);
-      if (type != kAbsoluteRelocation && find_cxx_replacement(symbol, module, slot, &ours)) {
-        note_slot(place, *slot, ours);
-        continue;
-      }
-      if (!find_replacement(symbol, &original, &ours)) continue;
-      std::uint64_t found = *slot;
-      if (found == ours) {
-        note_slot(place, original, ours);
-        continue;
-      }
-      if (found != original) {
-        // An unresolved slot leads back into the module, and from there to the loader. Any other value is another
-        // interposer's.
-        if (type != kJumpSlotRelocation || !module.contains(found)) continue;
-        if (first_definition(symbol) != original) continue;
-      }
-      note_slot(place, found, ours);
+    const auto count = static_cast<std::uint64_t>(table.last - table.first);
+    std::uint64_t at = skipped > searched ? std::min(skipped - searched, count) : 0;
+    for (; at < count && searched_part_ == 0; ++at) {
+      look_at_reference(module, info, table.first[at]);
+      if ((at + 1) % kBetweenLooks == 0 && time.is_over()) searched_part_ = searched + at + 1;
     }
+    searched += count;
   }
-  replace_noted(map);
+  replace_noted();
   if (first_slot == slot_count_) first_slot = kMostSlots;
+  const KnownModule found = {module.begin, module.end, module.dynamic, first_slot};
+  if (searched_part_ != 0) {
+    in_part_ = found;
+    return false;
+  }
   KnownModule* place = std::find_if(known_modules_, known_modules_ + known_count_,
                                     [&](const KnownModule& known) { return known.begin == module.begin; });
   if (place == known_modules_ + known_count_ && known_count_ < kMostModules) ++known_count_;
-  if (place < known_modules_ + kMostModules) *place = {module.begin, module.end, module.dynamic, first_slot};
+  if (place < known_modules_ + kMostModules) *place = found;
+  return true;
 }
 
-void AddressWords::walk_modules(const MemoryMap& map) {
+bool AddressWords::walk_modules(const StepTime& time) {
   more_modules_were_added(&list_end_);
-  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
-    if (!may_know_the_driver(info, module)) replace_slots_of(module, map);
-    return false;
+  known_next_ = 0;
+  return !any_loaded_module([&](const struct dl_phdr_info& info) {
+    ElfModule module;
+    if (!describe_segments(info, &module) || is_known(module)) return false;
+    if (!describe_module(info, &module) || may_know_the_driver(info, module)) return false;
+    return !replace_slots_of(module, info, time) || time.is_over();
   });
 }
 
-bool AddressWords::replace_slots() {
+AddressWords::Progress AddressWords::replace_slots(const StepTime& time) {
   int error = 0;
-  MemoryMap map;
-  if (!map.read()) return false;
   if (slots_ == nullptr) slots_ = static_cast<Slot*>(map_private(kMostSlots * sizeof(Slot), &error));
-  if (slots_ == nullptr) return false;
+  if (slots_ == nullptr) return Progress::kNoMemory;
   SpinGuard guard(lock_);
-  refused_slots_ = 0;
-  walk_modules(map);
+  if (state_ != State::kReplacing) refused_slots_ = 0;
+  state_ = State::kReplacing;
+  if (!walk_modules(time)) return Progress::kMore;
+  state_ = State::kReplaced;
   changed_slots_ = slot_count_;
-  return true;
+  return Progress::kDone;
 }
 
-bool AddressWords::put_slots_back() {
-  changed_slots_ = refused_slots_ = 0;
-  MemoryMap map;
-  if (!map.read()) return false;
+AddressWords::Progress AddressWords::put_slots_back(const StepTime& time) {
+  constexpr std::uint32_t kBetweenLooks = 32;
   SpinGuard guard(lock_);
+  if (state_ != State::kPuttingBack) changed_slots_ = refused_slots_ = 0;
+  state_ = State::kPuttingBack;
+  known_count_ = 0;
+  searched_part_ = 0;
   {
-    SlotSwapper swapper(map);
-    for (std::uint32_t i = 0; i < slot_count_; ++i) {
-      const Slot& slot = slots_[i];
-      if (swapper.swap(reinterpret_cast<std::uint64_t>(slot.place), slot.ours, slot.original, &refused_slots_))
-        ++changed_slots_;
+    SlotSwapper swapper;
+    while (slot_count_ > 0) {
+      if (swapper.put_back(slots_[--slot_count_], &refused_slots_)) ++changed_slots_;
+      if (slot_count_ % kBetweenLooks == 1 && time.is_over()) return Progress::kMore;
     }
   }
-  slot_count_ = 0;
-  known_count_ = 0;
   if (slots_ != nullptr) unmap_private(slots_, kMostSlots * sizeof(Slot));
   slots_ = nullptr;
-  return true;
+  state_ = State::kPutBack;
+  return Progress::kDone;
 }
 
 const format::AddressSearch* AddressWords::search_for(bool driver) {
@@ -303,24 +235,18 @@ const format::AddressSearch* AddressWords::search_for(bool driver) {
 }
 
 std::uint32_t AddressWords::replace(bool driver, const std::uint64_t* places, std::uint64_t count) {
-  // Few reads: each system call of a traced thread stops it twice.
   constexpr std::uint64_t kBlock = format::kPlacesBlockBytes;
   constexpr std::uint64_t kPage = 4096;
   int error = 0;
-  MemoryMap map;
-  if (!map.read()) return 0;
   auto* block = static_cast<std::uint64_t*>(map_private(kBlock, &error));
   if (block == nullptr) return 0;
   std::uint32_t replaced = 0;
+  std::uint64_t page = 0;
+  bool writable = false;
   for (std::uint64_t i = 0; i < count;) {
     const std::uint64_t begin = places[i];
     std::uint64_t end = (begin | (kBlock - 1)) + 1;
-    // The memory may be another by now: a library that was loaded has made its slots read-only.
-    const Mapping* mapping = map.find(begin);
-    const bool writable = mapping != nullptr && (mapping->protection & PROT_WRITE) != 0 && !mapping->shared;
-    if (writable && end > mapping->end) end = mapping->end;
-    if (!writable) end = (begin | (kPage - 1)) + 1;
-    const std::int64_t got = writable ? os.read_own_memory(block, begin, end - begin) : 0;
+    const std::int64_t got = os.read_own_memory(block, begin, end - begin);
     const std::uint64_t known = got > 0 ? static_cast<std::uint64_t>(got) : 0;
     // Unreadable memory ends the copy: go on behind its page.
     if (known < end - begin) end = ((begin + known) | (kPage - 1)) + 1;
@@ -329,7 +255,11 @@ std::uint32_t AddressWords::replace(bool driver, const std::uint64_t* places, st
       if (known < at + sizeof(std::uint64_t)) continue;
       const std::uint64_t word = block[at / sizeof(std::uint64_t)];
       const std::uint64_t wanted = replacement(driver, word);
-      if (wanted != 0 && swap_word(places[i], word, wanted)) ++replaced;
+      if (wanted == 0) continue;
+      // The memory may be another by now: a library that was loaded has made its slots read-only.
+      if (places[i] / kPage != page) writable = os.probe_write(places[i]) == 0;
+      page = places[i] / kPage;
+      if (writable && swap_word(places[i], word, wanted)) ++replaced;
     }
   }
   unmap_private(block, kBlock);
@@ -342,9 +272,8 @@ void AddressWords::look_at_new_modules() {
   if (!more_modules_were_added(&end)) return;
   const LoaderLock loading(0);
   if (!loading.done()) return;  // modules may be incomplete: at the next look
-  MemoryMap map;
-  if (slots_ == nullptr || !map.read()) return;
-  walk_modules(map);
+  // Otherwise an attach or a detach is at work, which looks at all modules itself.
+  if (state_ == State::kReplaced) walk_modules(StepTime());
 }
 
 }  // namespace culprit

@@ -20,10 +20,12 @@
 
 #include <cstdint>
 
+#include "interpose/attach/replaced_names.h"
+#include "interpose/attach/slot_swapper.h"
+#include "interpose/attach/step_time.h"
 #include "interpose/base/elf_symbols.h"
 #include "interpose/format/attach_request.h"
 #include "interpose/loader/loader_modules.h"
-#include "interpose/system/memory_map.h"
 #include "interpose/system/spin_lock.h"
 
 namespace culprit {
@@ -31,12 +33,14 @@ namespace culprit {
 // Not thread-safe, except for look_at_new_modules().
 class AddressWords {
  public:
-  // Replaces the driver's addresses by our hooks' in slots that the loader fills. Returns false, without a change, when
-  // this process's mappings cannot be read.
-  bool replace_slots();
+  enum class Progress : std::uint8_t { kDone, kMore, kNoMemory };
+
+  // Replaces the driver's addresses by our hooks' in slots that the loader fills. kMore: the time was over before the
+  // last module; call it again.
+  Progress replace_slots(const StepTime& time);
   // Puts the driver's addresses back there.
-  bool put_slots_back();
-  // How many slots the last of these two changed.
+  Progress put_slots_back(const StepTime& time);
+  // How many slots these changed, from the first call of the last one to its kDone.
   std::uint32_t changed_slots() const { return changed_slots_; }
   // How many replace_slots() could not change.
   std::uint32_t refused_slots() const { return refused_slots_; }
@@ -51,24 +55,8 @@ class AddressWords {
   void look_at_new_modules();
 
  private:
-  struct Slot {
-    std::uint64_t* place;
-    std::uint64_t original;
-    std::uint64_t ours;
-  };
   static constexpr std::uint32_t kMostSlots = 1 << 20;
   static constexpr int kMostModules = 4096;
-  void replace_slots_of(const ElfModule& module, const MemoryMap& map);
-  // A slot of the module that is looked at, to be replaced by replace_noted().
-  void note_slot(std::uint64_t place, std::uint64_t original, std::uint64_t ours);
-  void replace_noted(const MemoryMap& map);
-  void walk_modules(const MemoryMap& map);
-
-  Slot* slots_ = nullptr;  // since replace_slots()
-  std::uint32_t slot_count_ = 0;
-  std::uint32_t noted_count_ = 0;  // behind them
-  std::uint32_t changed_slots_ = 0;
-  std::uint32_t refused_slots_ = 0;
   // A module whose slots were searched. Another one may lie at the same addresses later.
   struct KnownModule {
     std::uint64_t begin;
@@ -76,9 +64,31 @@ class AddressWords {
     const void* dynamic;
     std::uint32_t slot;  // the first that was replaced; kMostSlots = none
   };
-  bool is_known(const ElfModule& module) const;
+  enum class State : std::uint8_t { kPutBack, kReplacing, kReplaced, kPuttingBack };
+
+  bool is_same(const KnownModule& known, const ElfModule& module) const;
+  bool is_known(const ElfModule& module);
+  // These return false when the time was over before the end.
+  bool walk_modules(const StepTime& time);
+  bool replace_slots_of(const ElfModule& module, const struct dl_phdr_info& info, const StepTime& time);
+  void look_at_reference(const ElfModule& module, const struct dl_phdr_info& info, const ElfW(Rela) & relocation);
+  // A slot of the module that is looked at, to be replaced by replace_noted().
+  void note_slot(const struct dl_phdr_info& info, std::uint64_t place, std::uint64_t original, std::uint64_t ours);
+  void replace_noted();
+
+  Slot* slots_ = nullptr;  // since replace_slots()
+  std::uint32_t slot_count_ = 0;
+  std::uint32_t noted_count_ = 0;  // behind them
+  std::uint32_t changed_slots_ = 0;
+  std::uint32_t refused_slots_ = 0;
   KnownModule known_modules_[kMostModules] = {};
   int known_count_ = 0;
+  int known_next_ = 0;  // behind the one that was found last
+  std::uint64_t searched_part_ =
+      0;                      // so many references of one module, which was not searched to its end; 0 = none ...
+  KnownModule in_part_ = {};  // ... this one
+  ReplacedNames names_;       // of the module that is searched
+  State state_ = State::kPutBack;
   ModuleListEnd list_end_ = {};  // at the last search of slots
   SpinLock lock_;
 };

@@ -10,6 +10,7 @@
 #include "interpose/attach/address_words.h"
 #include "interpose/attach/cupti.h"
 #include "interpose/attach/from_outside.h"
+#include "interpose/attach/step_time.h"
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
@@ -24,22 +25,28 @@
 #include "interpose/process/attach_state.h"
 #include "interpose/process/known_threads.h"
 #include "interpose/process/process.h"
+#include "interpose/system/freed_memory.h"
 #include "interpose/system/own_memory.h"
 #include "interpose/system/own_stack.h"
 
 namespace culprit {
 namespace {
 
+using Progress = AddressWords::Progress;
+
 // How long a step waits for threads to leave the driver, and for another thread's dlopen() or dlclose(). The command
 // tries again, so that its thread is not stopped meanwhile.
 constexpr int kDrainMs = 1;
 constexpr std::uint32_t kLoadingMs = 2;
+// How long one step works on slots. Borrowing the thread takes another millisecond.
+constexpr std::uint64_t kStepNs = 1500000;
 
 // A fork child inherits copies of these, which another thread may have been changing: they count only in the process
 // that wrote them.
 AddressWords* words = nullptr;  // made by the first attach, and kept
 int words_of = 0;               // the process whose `words` it is
 bool memory_kept = false;       // the last detach could not free everything
+bool detach_ended = true;       // it has unmapped what it freed
 Process* begun = nullptr;       // of an attach that has not come to its end
 
 // One attach or detach at a time: process and thread at work, 0 = none. A thread that begins while it is at work itself
@@ -85,12 +92,21 @@ AddressWords* address_words() {
 
 bool uses_cupti(const format::AttachRequest& request) { return request.backend == format::AttachBackend::kCupti; }
 
-// Replaces the slots first: from then on the loader gives out our hooks only.
-format::AttachResult begin_redirecting(format::AttachRequest* request) {
-  if (!words->replace_slots()) return format::AttachResult::kNoMemory;
+// The slots come first: when they are replaced, the loader gives out our hooks only.
+format::AttachResult begin_redirecting(format::AttachRequest* request, const StepTime& time) {
+  const Progress progress = words->replace_slots(time);
+  if (progress == Progress::kNoMemory) return format::AttachResult::kNoMemory;
+  if (progress == Progress::kMore || time.is_over()) return format::AttachResult::kMore;
   request->slots = words->changed_slots();
   request->refused_slots = words->refused_slots();
   request->search = reinterpret_cast<std::uint64_t>(AddressWords::search_for(true));
+  return format::AttachResult::kDone;
+}
+
+format::AttachResult end_redirecting(format::AttachRequest* request, const StepTime& time) {
+  if (words->put_slots_back(time) == Progress::kMore || time.is_over()) return format::AttachResult::kMore;
+  request->slots = words->changed_slots();
+  request->search = reinterpret_cast<std::uint64_t>(AddressWords::search_for(false));
   return format::AttachResult::kDone;
 }
 
@@ -118,30 +134,37 @@ format::AttachResult begin_observing(format::AttachRequest* request) {
   return format::AttachResult::kCuptiFailed;
 }
 
-// Undoes an attach that cannot go on, or whose command has ended.
-void undo_attach(Process* process) {
+void release_later() {
+  const FreesLater later;
+  release_recording();
+}
+
+// Undoes an attach that cannot go on, or whose command has ended. False: the time is over; call it again.
+bool undo_attach(Process* process, const StepTime& time) {
   if (uses_cupti(attach_request()))
     stop_observing_calls();
-  else
-    words->put_slots_back();
+  else if (words->put_slots_back(time) == Progress::kMore)
+    return false;
   set_detached();
   unlink(process->dump.path());
   memory_kept = !wait_for_threads(kDrainMs);
-  if (!memory_kept) release_recording();
+  if (!memory_kept) release_later();
+  return true;
 }
 
-format::AttachResult begin_attach(format::AttachRequest* request) {
+format::AttachResult begin_attach(format::AttachRequest* request, const StepTime& time) {
   if (address_words() == nullptr) return format::AttachResult::kNoMemory;
   const LoaderLock loading(kLoadingMs);
   if (!loading.done()) return format::AttachResult::kLoading;
-  if (attached_here() && begun != nullptr) undo_attach(begun);
+  if (attached_here() && begun != nullptr && !undo_attach(begun, time)) return format::AttachResult::kBusy;
   begun = nullptr;
   if (attached_here()) return format::AttachResult::kAlready;
   if (memory_kept) {
     if (!wait_for_threads(kDrainMs)) return format::AttachResult::kBusy;
-    release_recording();
+    release_later();
     memory_kept = false;
   }
+  if (!unmap_freed(time.end())) return format::AttachResult::kBusy;
   if (!driver_ready() && uses_cupti(*request)) return format::AttachResult::kNoDriver;
   expect_unseen_unloadings();
   set_attached(*request);
@@ -153,11 +176,12 @@ format::AttachResult begin_attach(format::AttachRequest* request) {
   }
   copy_text(request->dump, sizeof(request->dump), process->dump.path());
   process->dump.header()->attach_flags = format::kAttachUnfinished;
-  const format::AttachResult result = uses_cupti(*request) ? begin_observing(request) : begin_redirecting(request);
-  if (result == format::AttachResult::kDone)
+  const format::AttachResult result =
+      uses_cupti(*request) ? begin_observing(request) : begin_redirecting(request, time);
+  if (result == format::AttachResult::kDone || result == format::AttachResult::kMore)
     begun = process;
   else
-    undo_attach(process);
+    undo_attach(process, StepTime());
   return result;
 }
 
@@ -178,13 +202,18 @@ format::AttachResult attach(format::AttachRequest* request) {
   if (!loaded_late()) return format::AttachResult::kPreloaded;
   OneAtATime one;
   if (!one.mine()) return format::AttachResult::kInProgress;
-  if (request->step == format::AttachStep::kBegin) return begin_attach(request);
+  const StepTime time(kStepNs);
+  if (request->step == format::AttachStep::kBegin) return begin_attach(request, time);
   if (!attached_here() || begun == nullptr) return format::AttachResult::kNotAttached;
+  if (request->step == format::AttachStep::kSlots) {
+    const LoaderLock loading(kLoadingMs);
+    return loading.done() ? begin_redirecting(request, time) : format::AttachResult::kLoading;
+  }
   if (!replace_words(true, request)) return format::AttachResult::kLoading;
   return request->step == format::AttachStep::kEnd ? end_attach(*request) : format::AttachResult::kDone;
 }
 
-format::AttachResult begin_detach(format::AttachRequest* request) {
+format::AttachResult begin_detach(format::AttachRequest* request, const StepTime& time) {
   const LoaderLock loading(kLoadingMs);
   if (!loading.done()) return format::AttachResult::kLoading;
   Process* process = process_if_recording();
@@ -198,34 +227,35 @@ format::AttachResult begin_detach(format::AttachRequest* request) {
     stop_observing_calls();
     return format::AttachResult::kDone;
   }
-  if (!words->put_slots_back()) return format::AttachResult::kNoMemory;
-  request->slots = words->changed_slots();
-  request->search = reinterpret_cast<std::uint64_t>(AddressWords::search_for(false));
-  return format::AttachResult::kDone;
+  return end_redirecting(request, time);
 }
 
-format::AttachResult end_detach() {
+format::AttachResult end_detach(const format::AttachRequest& request, const StepTime& time) {
   if (attached_here()) {
     set_detached();
     memory_kept = true;
   }
-  if (!memory_kept) return format::AttachResult::kDone;
-  if (!wait_for_threads(kDrainMs)) return format::AttachResult::kBusy;
-  release_recording();
-  memory_kept = false;
-  return format::AttachResult::kDone;
+  if (memory_kept) {
+    if (!wait_for_threads(kDrainMs, request.threads_met != 0)) return format::AttachResult::kBusy;
+    release_later();
+    memory_kept = false;
+  }
+  detach_ended = unmap_freed(time.end());
+  return detach_ended ? format::AttachResult::kDone : format::AttachResult::kMore;
 }
 
 format::AttachResult detach(format::AttachRequest* request) {
   if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
   if (!loaded_late()) return format::AttachResult::kPreloaded;
   OneAtATime one;
-  const bool again = request->step == format::AttachStep::kEnd && memory_kept;
+  const bool again = request->step == format::AttachStep::kEnd && (memory_kept || !detach_ended);
   if (!one.mine()) return format::AttachResult::kInProgress;
   if (!attached_here() && !again) return format::AttachResult::kNotAttached;
-  if (request->step == format::AttachStep::kBegin) return begin_detach(request);
+  const StepTime time(kStepNs);
+  if (request->step == format::AttachStep::kBegin || request->step == format::AttachStep::kSlots)
+    return begin_detach(request, time);
   if (attached_here() && !replace_words(false, request)) return format::AttachResult::kLoading;
-  return request->step == format::AttachStep::kEnd ? end_detach() : format::AttachResult::kDone;
+  return request->step == format::AttachStep::kEnd ? end_detach(*request, time) : format::AttachResult::kDone;
 }
 
 }  // namespace
@@ -238,10 +268,10 @@ void look_at_new_modules() {
 
 }  // namespace culprit
 
-CULPRIT_EXPORT void culprit_attach_v6(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_attach_v7(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::attach);
 }
 
-CULPRIT_EXPORT void culprit_detach_v6(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_detach_v7(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::detach);
 }

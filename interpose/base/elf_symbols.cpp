@@ -12,7 +12,7 @@ bool read_dynamic(const ElfW(Dyn) * dynamic, ElfModule* module);
 
 }  // namespace
 
-CULPRIT_LOADING bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
+CULPRIT_LOADING bool describe_segments(const struct dl_phdr_info& info, ElfModule* module) {
   *module = {};
   module->load_bias = info.dlpi_addr;
   module->begin = ~0ULL;
@@ -25,7 +25,12 @@ CULPRIT_LOADING bool describe_module(const struct dl_phdr_info& info, ElfModule*
     if (begin < module->begin) module->begin = begin;
     if (begin + header.p_memsz > module->end) module->end = begin + header.p_memsz;
   }
-  return dynamic != nullptr && read_dynamic(dynamic, module);
+  module->dynamic = dynamic;
+  return dynamic != nullptr;
+}
+
+CULPRIT_LOADING bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
+  return describe_segments(info, module) && read_dynamic(module->dynamic, module);
 }
 
 bool describe_node(const struct link_map& node, ElfModule* module) {
@@ -94,8 +99,10 @@ std::uint64_t find_symbol(const ElfModule& module, const char* name) {
 
 namespace {
 
-// The definition of `name` in the module's hash table, of its default version if there is one; nullptr = none.
-const ElfW(Sym) * find_definition(const ElfModule& module, const char* name, std::uint32_t hash) {
+bool is_definition(const ElfW(Sym) & symbol) { return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0; }
+
+// The symbol `name` in the module's hash table, of its default version if there is one; nullptr = none.
+const ElfW(Sym) * find_hashed(const ElfModule& module, const char* name, std::uint32_t hash, bool definition) {
   // The table: bucket count, first hashed symbol, bloom words, bloom shift; bloom filter; buckets; chain of hashes.
   std::uint32_t bucket_count = module.gnu_hash[0];
   std::uint32_t first = module.gnu_hash[1];
@@ -117,14 +124,17 @@ const ElfW(Sym) * find_definition(const ElfModule& module, const char* name, std
     std::uint32_t candidate = chain[index - first];
     if ((candidate | 1) == (hash | 1)) {
       const ElfW(Sym)& symbol = module.symbols[index];
-      if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
-          std::strcmp(module.strings + symbol.st_name, name) == 0) {
+      if ((is_definition(symbol) || !definition) && std::strcmp(module.strings + symbol.st_name, name) == 0) {
         if (module.versions == nullptr || (module.versions[index] & kOldVersion) == 0) return &symbol;
         old = &symbol;
       }
     }
     if ((candidate & 1) != 0) return old;
   }
+}
+
+const ElfW(Sym) * find_definition(const ElfModule& module, const char* name, std::uint32_t hash) {
+  return find_hashed(module, name, hash, true);
 }
 
 }  // namespace
@@ -143,6 +153,10 @@ std::uint64_t symbol_bytes(const ElfModule& module, const char* name) {
 
 bool defines_symbol(const ElfModule& module, const char* name, std::uint32_t hash) {
   return find_definition(module, name, hash) != nullptr;
+}
+
+bool hashes_symbol(const ElfModule& module, const char* name, std::uint32_t hash) {
+  return find_hashed(module, name, hash, false) != nullptr;
 }
 
 namespace {

@@ -23,6 +23,9 @@ struct ElfModule {
   bool contains(std::uint64_t address) const { return address >= begin && address < end; }
 };
 
+// Its addresses, and where its dynamic section is: what its program headers tell. Returns false without that section.
+bool describe_segments(const struct dl_phdr_info& info, ElfModule* module);
+
 // Describes a module of loader_modules.h. Returns false when it has no dynamic symbols with a GNU hash.
 bool describe_module(const struct dl_phdr_info& info, ElfModule* module);
 
@@ -70,14 +73,18 @@ std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32
 // Whether `module` defines `name` for the loader, also as an IFUNC or a thread-local variable.
 bool defines_symbol(const ElfModule& module, const char* name, std::uint32_t hash);
 
-// The symbols that the hash table lists, which are the module's definitions: indexes of its symbol table.
+// Whether `name` is in the hash table, which lists the module's definitions and may list what it refers to.
+bool hashes_symbol(const ElfModule& module, const char* name, std::uint32_t hash);
+
+// The symbols that the hash table lists: indexes of the module's symbol table.
 struct HashedSymbols {
   std::uint32_t first;
   std::uint32_t end;
 };
 HashedSymbols hashed_symbols_of(const ElfModule& module);
 
-// How many symbols come before them, among which are all that the module refers to. 0 = not known: the hash table of a
+// How many symbols come before them: what the module refers to, but for functions of other modules whose addresses a
+// program takes (GNU ld lists those in the hash table too, never weak references). 0 = not known: the hash table of a
 // program that defines nothing is empty.
 std::uint32_t symbols_before_hashed(const ElfModule& module);
 

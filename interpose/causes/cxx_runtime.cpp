@@ -161,6 +161,8 @@ CULPRIT_LOADING void prepare_cxx_runtime() {
   prepared.store(true, std::memory_order_release);
 }
 
+const char* cxx_name(CxxFunction function) { return kNames[static_cast<int>(function)]; }
+
 bool find_cxx_hook(const char* symbol, CxxFunction* function, void** hook) {
   for (std::size_t i = 0; i < sizeof(kHooks) / sizeof(kHooks[0]); ++i) {
     if (!is_name(kNames[i], symbol)) continue;

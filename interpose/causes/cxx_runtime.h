@@ -20,6 +20,8 @@ enum class CxxFunction : int {
 // Finds the functions that the program itself is bound to. Call once, at load.
 void prepare_cxx_runtime();
 
+const char* cxx_name(CxxFunction function);
+
 // Whether `symbol` is a hooked function, and which; `hook` receives our hook.
 bool find_cxx_hook(const char* symbol, CxxFunction* function, void** hook);
 

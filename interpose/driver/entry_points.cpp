@@ -31,8 +31,9 @@ bool find_hooked(const void* address, HookedFunction* function) {
 }
 
 bool find_hooked_name(const char* symbol, Api* api) {
+  const std::uint32_t hash = gnu_hash_of(symbol);
   for (int i = 0; i < kApiCount; ++i) {
-    if (std::strcmp(api_name(static_cast<Api>(i)), symbol) == 0) {
+    if (api_hash(static_cast<Api>(i)) == hash && std::strcmp(api_name(static_cast<Api>(i)), symbol) == 0) {
       *api = static_cast<Api>(i);
       return true;
     }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "report/attach/read_ahead.h"
 #include "report/attach/registers.h"
 #include "report/attach/session.h"
 #include "report/attach/stage.h"
@@ -52,6 +53,7 @@ void end_child(pid_t child, int* status) {
   ::prctl(PR_SET_TIMERSLACK, 1);  // a thread of the program waits for this process
   Told told;
   try {
+    read_own_code_ahead();
     told.answer = inject_here(process, order, &told.facts);
   } catch (const std::exception& error) {
     told.failed = 1;

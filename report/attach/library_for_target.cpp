@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "report/attach/read_ahead.h"
+
 namespace culprit::report {
 
 namespace fs = std::filesystem;
@@ -23,8 +25,10 @@ LibraryForTarget::LibraryForTarget(const TracedProcess& process, const std::stri
   struct stat here = {};
   struct stat there = {};
   if (::stat(library.c_str(), &here) == 0 && ::stat(seen.c_str(), &there) == 0 && here.st_dev == there.st_dev &&
-      here.st_ino == there.st_ino)
+      here.st_ino == there.st_ino) {
+    read_file_ahead(library);
     return;
+  }
   std::string why;
   for (const char* place : {"/tmp", "/var/tmp", "/dev/shm", "/run"}) {
     const std::string problem = copy_to(process, library, place);

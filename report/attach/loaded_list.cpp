@@ -37,14 +37,27 @@ LoadedList::LoadedList(const TracedProcess& process, const std::vector<MappedRan
   if (state) first_ = address_of(state->r_map);
   entries_ = read();
   for (const Entry& entry : entries_) sections_.push_back(entry.section);
-  std::sort(entries_.begin(), entries_.end());
+}
+
+std::vector<LoadedList::Entry> LoadedList::read_known(std::uint64_t* next) const {
+  std::vector<std::uint64_t> places;
+  for (const Entry& entry : entries_) places.push_back(entry.at);
+  std::vector<link_map> nodes(places.size());
+  const std::size_t count = process_.read_pieces(places, sizeof(link_map), nodes.data());
+  std::vector<Entry> result;
+  for (std::size_t i = 0; i < count && places[i] == *next; ++i) {
+    if (address_of(nodes[i].l_prev) != (i == 0 ? 0 : places[i - 1])) break;
+    result.push_back({places[i], address_of(nodes[i].l_ld), address_of(nodes[i].l_name)});
+    *next = address_of(nodes[i].l_next);
+  }
+  return result;
 }
 
 std::vector<LoadedList::Entry> LoadedList::read() const {
   for (int tries = 0; tries < kMostTries; ++tries) {
-    std::vector<Entry> entries;
-    std::uint64_t before = 0;
     std::uint64_t at = first_;
+    std::vector<Entry> entries = read_known(&at);
+    std::uint64_t before = entries.empty() ? 0 : entries.back().at;
     link_map now = {};
     // An entry that a thread of the process has unloaded meanwhile does not lead back to the one before it: another one
     // does, or its memory is used again.
@@ -62,8 +75,10 @@ std::vector<LoadedList::Entry> LoadedList::read() const {
 std::optional<bool> LoadedList::has_added(const std::string& name) const {
   const std::vector<Entry> now = read();
   if (entries_.empty() || now.empty()) return std::nullopt;
+  std::vector<Entry> before = entries_;
+  std::sort(before.begin(), before.end());
   return std::any_of(now.begin(), now.end(), [&](const Entry& entry) {
-    return !std::binary_search(entries_.begin(), entries_.end(), entry) &&
+    return !std::binary_search(before.begin(), before.end(), entry) &&
            file_name_at(process_, entry.name).compare(0, name.size(), name) == 0;
   });
 }

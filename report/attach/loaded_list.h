@@ -38,10 +38,12 @@ class LoadedList {
   };
   // All entries now; none where the list cannot be read. (Threads of the process change it meanwhile.)
   std::vector<Entry> read() const;
+  // The first entries of all now, which are those of entries_ that still follow one another.
+  std::vector<Entry> read_known(std::uint64_t* next) const;
 
   const TracedProcess& process_;
-  std::uint64_t first_ = 0;  // the entry of the program itself, which stays; 0: there is no list
-  std::vector<Entry> entries_;
+  std::uint64_t first_ = 0;     // the entry of the program itself, which stays; 0: there is no list
+  std::vector<Entry> entries_;  // in the order of the list
   std::vector<std::uint64_t> sections_;
 };
 

@@ -16,6 +16,7 @@ std::string describe_result(const TracedProcess& process, const format::AttachRe
     case format::AttachResult::kDone:
       return {};
     case format::AttachResult::kNone:
+    case format::AttachResult::kMore:
       break;
     case format::AttachResult::kOtherVersion:
       return "the libculprit.so in " + name + " is of another version than this culprit";

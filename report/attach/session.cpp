@@ -1,5 +1,7 @@
 #include "report/attach/session.h"
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include "report/attach/loader_turn.h"
 #include "report/attach/other_threads.h"
 #include "report/attach/program_kind.h"
+#include "report/attach/read_ahead.h"
 #include "report/attach/remote_symbols.h"
 #include "report/attach/result_words.h"
 #include "report/attach/seccomp_filters.h"
@@ -69,7 +72,8 @@ class Session {
 
   format::AttachRequest work() {
     const bool one_step = order_.what == Injection::kTensors || order_.what == Injection::kScan;
-    format::AttachRequest answer = step(one_step ? order_.request.step : AttachStep::kBegin, {});
+    format::AttachRequest answer = one_step ? step(order_.request.step, {}) : begin();
+    if (answer.result == AttachResult::kMore) undo();
     if (answer.result == AttachResult::kDone && !one_step) finish(&answer);
     if (left_memory_.size != 0 && !interrupted()) unmap_left_memory();
     facts_->longest_stop = std::max(longest_stop_, choice_.longest_stop());
@@ -80,6 +84,42 @@ class Session {
   }
 
   bool attaches() const { return order_.what == Injection::kAttach; }
+
+  // The first step, in as many parts as it takes. kMore: a signal to this process ended it.
+  format::AttachRequest begin() {
+    if (attaches() && !undoing_) read_ahead();
+    format::AttachRequest answer = step(AttachStep::kBegin, {});
+    while (answer.result == AttachResult::kMore) {
+      if (interrupted() && attaches() && !undoing_) break;
+      // Recording has ended already, as in finish().
+      waiter_.take_interrupted();
+      const format::AttachRequest next = continue_slots();
+      if (next.result == AttachResult::kNone) continue;
+      const std::string dump = answer.dump;
+      answer = next;
+      std::strncpy(answer.dump, dump.c_str(), sizeof(answer.dump) - 1);
+    }
+    return answer;
+  }
+
+  // Not worth a message where it fails.
+  void read_ahead() try {
+    begin_stage("looking at the program");
+    read_references_ahead(process_, LoadedList(process_, process_.mappings()).sections());
+  } catch (const AttachError& error) {
+    log::debug(error.what());
+  }
+
+  format::AttachRequest continue_slots() try { return step(AttachStep::kSlots, {}); } catch (const AttachError& error) {
+    throw left_attached(error);
+  }
+
+  // Of a step after the first one.
+  AttachError left_attached(const AttachError& error) const {
+    if (!process_.is_alive() || !attaches()) return error;
+    return AttachError(std::string(error.what()) + ". It is attached and does not record: culprit detach " +
+                       std::to_string(process_.pid()) + " ends that");
+  }
 
   void finish(format::AttachRequest* answer) try {
     Places places;
@@ -95,19 +135,31 @@ class Session {
         return;
       }
     } else {
-      // Recording has ended already: a signal to this process no longer changes that.
-      do {
-        waiter_.take_interrupted();
-        last = step(AttachStep::kEnd, places);
-      } while (interrupted() && last.result == AttachResult::kNone);
+      last = end_detach(std::move(places));
     }
     answer->words += last.words;
     // Threads that are still in a CUDA call keep what a detach leaves; the next attach frees it.
     if (attaches() || last.result != AttachResult::kBusy) answer->result = last.result;
   } catch (const AttachError& error) {
-    if (!process_.is_alive() || !attaches()) throw;
-    throw AttachError(std::string(error.what()) + ". It is attached and does not record: culprit detach " +
-                      std::to_string(process_.pid()) + " ends that");
+    throw left_attached(error);
+  }
+
+  // Recording has ended already: a signal to this process no longer changes that.
+  format::AttachRequest end_detach(Places places) {
+    // While the program runs. From inside it takes up to 16 ms.
+    threads_met_ = ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0) == 0;
+    std::uint32_t words = 0;
+    while (true) {
+      waiter_.take_interrupted();
+      format::AttachRequest answer = step(AttachStep::kEnd, places);
+      words += answer.words;
+      if (answer.result == AttachResult::kMore) {
+        places.clear();
+      } else if (!interrupted() || answer.result != AttachResult::kNone) {
+        answer.words = words;
+        return answer;
+      }
+    }
   }
 
   // Looks for words and has them replaced until there are no more, except on stacks, where calls leave them all the
@@ -176,7 +228,7 @@ class Session {
   void undo() {
     facts_->interrupted = waiter_.take_interrupted();
     undoing_ = true;
-    const format::AttachRequest begun = step(AttachStep::kBegin, {});
+    const format::AttachRequest begun = begin();
     Places places;
     const auto goes_on = [](auto, auto) {
       still_at_stage();
@@ -184,17 +236,17 @@ class Session {
     };
     if (begun.search != 0) places = WordSearch(process_, begun.search).look(goes_on).places;
     std::uint32_t words = 0;
-    step(AttachStep::kEnd, replace_first(std::move(places), &words));
+    end_detach(replace_first(std::move(places), &words));
   }
 
   bool interrupted() { return waiter_.interrupted() != 0; }
 
   // Where the library can be asked; while no thread is stopped, because it takes time.
   void find_functions() {
-    function_ = order_.what == Injection::kTensors ? "culprit_tensors_v6"
-                : order_.what == Injection::kScan  ? "culprit_scan_v6"
-                : attaches() && !undoing_          ? "culprit_attach_v6"
-                                                   : "culprit_detach_v6";
+    function_ = order_.what == Injection::kTensors ? "culprit_tensors_v7"
+                : order_.what == Injection::kScan  ? "culprit_scan_v7"
+                : attaches() && !undoing_          ? "culprit_attach_v7"
+                                                   : "culprit_detach_v7";
     const std::vector<MappedRange> mappings = process_.mappings();
     const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
     is_loaded_ = library != nullptr;
@@ -492,6 +544,7 @@ class Session {
     request.version = format::kAttachVersion;
     request.step = step;
     request.unsearched_bytes = facts_->unsearched_bytes;
+    request.threads_met = threads_met_ ? 1 : 0;
     request.places = hijacked->memory() + sizeof(request) + 8192;
     request.place_count = places.size();
     hijacked->write(hijacked->memory(), &request, sizeof(request));
@@ -560,6 +613,7 @@ class Session {
   std::uint64_t function_at_ = 0;  // 0: it has no such function
   std::vector<format::FaultEntry> fault_table_;
   bool undoing_ = false;
+  bool threads_met_ = false;
   int tries_to_hold_forks_ = 0;
   std::chrono::nanoseconds longest_stop_{0};
   HijackedThread::Memory left_memory_;  // of a thread that ended after its call

@@ -1,11 +1,13 @@
 #include "report/attach/traced_process.h"
 
 #include <elf.h>
+#include <limits.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -246,6 +248,22 @@ bool TracedProcess::read_memory(std::uint64_t address, void* data, std::size_t s
 
 bool TracedProcess::write_memory(std::uint64_t address, const void* data, std::size_t size) const {
   return read_or_write(true, address, const_cast<void*>(data), size);
+}
+
+std::size_t TracedProcess::read_pieces(const std::vector<std::uint64_t>& addresses, std::size_t size,
+                                       void* data) const {
+  std::size_t done = 0;
+  while (done < addresses.size()) {
+    const std::size_t count = std::min<std::size_t>(addresses.size() - done, IOV_MAX);
+    std::vector<iovec> remote;
+    for (std::size_t i = 0; i < count; ++i) remote.push_back({reinterpret_cast<void*>(addresses[done + i]), size});
+    iovec local = {static_cast<char*>(data) + done * size, count * size};
+    const ssize_t bytes = ::process_vm_readv(living_thread(), &local, 1, remote.data(), count, 0);
+    if (bytes <= 0) break;
+    done += static_cast<std::size_t>(bytes) / size;
+    if (static_cast<std::size_t>(bytes) != count * size) break;
+  }
+  return done;
 }
 
 std::uint64_t TracedProcess::auxiliary_value(std::uint64_t type) const {

@@ -62,6 +62,9 @@ class TracedProcess {
   // Reads its memory. False, with errno, unless all of it could be read.
   bool read_memory(std::uint64_t address, void* data, std::size_t size) const;
   bool write_memory(std::uint64_t address, const void* data, std::size_t size) const;
+  // Reads `size` bytes at each address into `data`, with few system calls. Returns how many could be read: those before
+  // the first one that could not.
+  std::size_t read_pieces(const std::vector<std::uint64_t>& addresses, std::size_t size, void* data) const;
 
   // A value that the kernel gave the program at its start (AT_...); 0: it gave none.
   std::uint64_t auxiliary_value(std::uint64_t type) const;

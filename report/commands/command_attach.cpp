@@ -117,7 +117,7 @@ void say_attached(const TracedProcess& process, const format::AttachRequest& ans
             format_time(static_cast<std::uint64_t>(facts.took.count())) + "; " + stop_text(facts));
   log::line("note    " + std::to_string(answer.words + answer.slots) + " addresses of the driver replaced; " +
             format_bytes(facts.searched_bytes) + " searched while it ran");
-  if (answer.words == 0)
+  if (answer.search == 0)
     log::line("note    it has not used CUDA yet: its allocations are recorded from its first CUDA call on");
   if (answer.refused_slots != 0)
     log::line("note    " + plural(answer.refused_slots, "address", "addresses") +

@@ -30,8 +30,11 @@ void call(Call function, const char* what) {
   request.depth = -1;
   std::snprintf(request.out, sizeof(request.out), "%s", dump);
   function(&request);
+  request.step = culprit::format::AttachStep::kSlots;
+  while (request.result == culprit::format::AttachResult::kMore) function(&request);
   request.step = culprit::format::AttachStep::kEnd;
   if (request.result == culprit::format::AttachResult::kDone) function(&request);
+  while (request.result == culprit::format::AttachResult::kMore) function(&request);
   if (request.result == culprit::format::AttachResult::kDone) return;
   std::fprintf(stderr, "cannot %s: %u\n", what, static_cast<unsigned>(request.result));
   std::exit(3);
@@ -59,8 +62,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", dlerror());
     return 3;
   }
-  attach = reinterpret_cast<Call>(dlsym(library, "culprit_attach_v6"));
-  detach = reinterpret_cast<Call>(dlsym(library, "culprit_detach_v6"));
+  attach = reinterpret_cast<Call>(dlsym(library, "culprit_attach_v7"));
+  detach = reinterpret_cast<Call>(dlsym(library, "culprit_detach_v7"));
   if (attach == nullptr || detach == nullptr || pthread_key_create(&key, at_the_end) != 0) return 3;
   std::puts("ready");
   std::fflush(stdout);

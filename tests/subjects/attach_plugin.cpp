@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cstdint>
+
 #ifdef ATTACH_PLUGIN_SLOW
 // The loader's lock is held meanwhile.
 __attribute__((constructor)) static void construct() { usleep(2000); }
@@ -18,6 +20,7 @@ extern "C" void use_plugin() {
 #else
 // Constants with the addresses of functions: read-only once they are relocated.
 using Allocate = CUresult (*)(CUdeviceptr*, size_t);
+constexpr int kSlots = 768;
 extern const Allocate allocators[2048];
 #define FOUR(x) x, x, x, x
 #define MANY(x) FOUR(FOUR(FOUR(FOUR(x))))
@@ -25,5 +28,16 @@ const Allocate allocators[2048] = {MANY(cuMemAlloc_v2), MANY(cuMemAlloc_v2), MAN
 extern "C" void use_plugin() {
   CUdeviceptr pointer = 0;
   if (allocators[7](&pointer, 7001) != CUDA_SUCCESS || cuMemFree(pointer) != CUDA_SUCCESS) abort();
+}
+
+// Of attach_many.
+extern "C" void leak_plugin() {
+  CUdeviceptr pointer = 0;
+  if (allocators[700](&pointer, 7001) != CUDA_SUCCESS) abort();
+}
+extern "C" int slots_other_than(std::uintptr_t masked, std::uintptr_t mask) {
+  int others = 0;
+  for (int i = 0; i < kSlots; ++i) others += (reinterpret_cast<std::uintptr_t>(allocators[i]) ^ mask) != masked ? 1 : 0;
+  return others;
 }
 #endif
