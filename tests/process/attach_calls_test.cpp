@@ -81,7 +81,7 @@ long longest_stop(const std::string& said) {
 TEST_CASE("a thread in a call that a stop would be seen in is not stopped", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;
-  const Run run = run_alone("attach_calls", with("helper", "3", kNotToBeStopped), [&](pid_t pid) {
+  const Run run = run_alone("attach_calls", with("helper", "6", kNotToBeStopped), [&](pid_t pid) {
     const std::vector<pid_t> processes = cases_of(pid);
     REQUIRE(processes.size() == kNotToBeStopped.size());
     usleep(1500000);  // the calls with a time-out would begin anew
