@@ -226,7 +226,7 @@ class Session {
 
   // After a signal to this process: ends what the attach has begun.
   void undo() {
-    facts_->interrupted = waiter_.take_interrupted();
+    const int signal = waiter_.take_interrupted();
     undoing_ = true;
     const format::AttachRequest begun = begin();
     Places places;
@@ -237,6 +237,7 @@ class Session {
     if (begun.search != 0) places = WordSearch(process_, begun.search).look(goes_on).places;
     std::uint32_t words = 0;
     end_detach(replace_first(std::move(places), &words));
+    facts_->interrupted = signal;  // the steps have stored that they were not interrupted
   }
 
   bool interrupted() { return waiter_.interrupted() != 0; }

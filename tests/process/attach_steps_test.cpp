@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/process/attached.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/run_program.h"
 #include "tests/support/text.h"
 
 namespace culprit::test {
@@ -82,6 +83,36 @@ TEST_CASE("culprit killed between two steps leaves a process that can be attache
   });
   check_fine(run);
   CHECK(kills >= (on_gpu() ? 1 : 3));
+}
+
+TEST_CASE("an attach that a signal ends between two steps says so, and has undone them", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder libraries;
+  const TemporaryFolder folder;
+  fill_with_libraries(libraries);
+  int interrupted = 0;
+  const Run run = run_alone("attach_many", {libraries.path()}, [&](pid_t pid) {
+    const std::string number = std::to_string(pid);
+    for (int i = 1; i <= 20; ++i) {
+      const std::string line = culprit_path().string() + " attach " + number + " --out " + folder.file("x.%n.dump") +
+                               " & p=$!; sleep 0." + (i < 10 ? "0" : "") + std::to_string(i) +
+                               "; kill -TERM $p; wait $p";
+      ProgramOptions options;
+      options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}};
+      const Finished attached = run_program({"/bin/sh", "-c", line}, options);
+      INFO("after " << i << "0 ms: exit code " << attached.exit_code << ", " << attached.err);
+      check_runs_alone(pid);
+      const bool ended = contains(attached.err, "interrupted;");
+      CHECK((attached.exit_code == 0 || attached.exit_code == 128 + SIGTERM));
+      CHECK((ended || attached.exit_code != 128 + SIGTERM || attached.err.empty()));
+      CHECK(contains(attached.err, "attached to") == (attached.exit_code == 0));
+      if (ended) ++interrupted;
+      const Finished detached = run_culprit({"detach", number, "--timeout", "60s"});
+      CHECK((detached.exit_code == 0) == (attached.exit_code == 0));
+    }
+  });
+  check_fine(run);
+  CHECK(interrupted >= 1);
 }
 
 TEST_CASE("a detach that is killed between two steps is gone on with by the next one", "[attach]") {
