@@ -5,16 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
-#include "interpose/attach/slot_swapper.h"
 #include "interpose/attach/swap_word.h"
 #include "interpose/base/machine.h"
 #include "interpose/causes/unseen_users.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/hooks.h"
-#include "interpose/loader/late_load.h"
 #include "interpose/loader/loader_count.h"
 #include "interpose/loader/loader_lock.h"
 #include "interpose/system/os.h"

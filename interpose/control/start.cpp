@@ -130,7 +130,15 @@ int start_recording(Process& process, bool called) {
   return 0;
 }
 
+namespace {
+
+// Of the recording that ended and is not released yet: nothing was added up at its end.
+bool unsettled = false;
+
+}  // namespace
+
 Process* prepare_recording(int* error) {
+  unsettled = false;  // a fork child inherits it from a parent in the middle of a detach
   Process* process = mapped_process();
   Phase expected = Phase::kNone;
   if (process == nullptr ||
@@ -143,13 +151,6 @@ Process* prepare_recording(int* error) {
   release_recording();
   return nullptr;
 }
-
-namespace {
-
-// Of the last recording that ended: nothing was added up at its end.
-bool unsettled = false;
-
-}  // namespace
 
 void end_recording(Process& process) {
   // A walk over so many takes a millisecond.

@@ -37,6 +37,8 @@ LoadedList::LoadedList(const TracedProcess& process, const std::vector<MappedRan
   if (state) first_ = address_of(state->r_map);
   entries_ = read();
   for (const Entry& entry : entries_) sections_.push_back(entry.section);
+  sorted_ = entries_;
+  std::sort(sorted_.begin(), sorted_.end());
 }
 
 std::vector<LoadedList::Entry> LoadedList::read_known(std::uint64_t* next) const {
@@ -75,10 +77,8 @@ std::vector<LoadedList::Entry> LoadedList::read() const {
 std::optional<bool> LoadedList::has_added(const std::string& name) const {
   const std::vector<Entry> now = read();
   if (entries_.empty() || now.empty()) return std::nullopt;
-  std::vector<Entry> before = entries_;
-  std::sort(before.begin(), before.end());
   return std::any_of(now.begin(), now.end(), [&](const Entry& entry) {
-    return !std::binary_search(before.begin(), before.end(), entry) &&
+    return !std::binary_search(sorted_.begin(), sorted_.end(), entry) &&
            file_name_at(process_, entry.name).compare(0, name.size(), name) == 0;
   });
 }

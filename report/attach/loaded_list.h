@@ -44,6 +44,7 @@ class LoadedList {
   const TracedProcess& process_;
   std::uint64_t first_ = 0;     // the entry of the program itself, which stays; 0: there is no list
   std::vector<Entry> entries_;  // in the order of the list
+  std::vector<Entry> sorted_;
   std::vector<std::uint64_t> sections_;
 };
 
