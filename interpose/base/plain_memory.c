@@ -12,7 +12,10 @@
 
 typedef uint64_t __attribute__((aligned(1), may_alias)) unaligned_word;
 
-void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
+/* Called at load: see CULPRIT_LOADING. */
+#define LOADING __attribute__((section(".text.startup")))
+
+LOADING void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
   unsigned char* t = to;
   const unsigned char* f = from;
   if (bytes >= 16) {
@@ -56,7 +59,7 @@ void* memmove(void* to, const void* from, size_t bytes) {
   return to;
 }
 
-void* memset(void* to, int value, size_t bytes) {
+LOADING void* memset(void* to, int value, size_t bytes) {
   unsigned char* t = to;
   uint64_t word = (unsigned char)value * 0x0101010101010101ULL;
 #if defined(__x86_64__)
@@ -70,7 +73,7 @@ void* memset(void* to, int value, size_t bytes) {
   return to;
 }
 
-int memcmp(const void* left, const void* right, size_t bytes) {
+LOADING int memcmp(const void* left, const void* right, size_t bytes) {
   const unsigned char *l = left, *r = right;
   for (; bytes >= 8 && *(const unaligned_word*)l == *(const unaligned_word*)r; bytes -= 8, l += 8, r += 8) {
   }
@@ -88,7 +91,7 @@ void* memchr(const void* memory, int value, size_t bytes) {
   return NULL;
 }
 
-size_t strlen(const char* text) {
+LOADING size_t strlen(const char* text) {
   const char* end = text;
   while (*end != '\0') ++end;
   return (size_t)(end - text);
@@ -100,7 +103,7 @@ size_t strnlen(const char* text, size_t most) {
   return length;
 }
 
-int strncmp(const char* left, const char* right, size_t most) {
+LOADING int strncmp(const char* left, const char* right, size_t most) {
   for (; most > 0; --most, ++left, ++right) {
     if (*left != *right) return (unsigned char)*left - (unsigned char)*right;
     if (*left == '\0') break;
@@ -108,7 +111,7 @@ int strncmp(const char* left, const char* right, size_t most) {
   return 0;
 }
 
-int strcmp(const char* left, const char* right) { return strncmp(left, right, SIZE_MAX); }
+LOADING int strcmp(const char* left, const char* right) { return strncmp(left, right, SIZE_MAX); }
 
 /* For ASCII only: used for names and words of options. */
 static int lower(char letter) {
@@ -136,7 +139,7 @@ char* strchr(const char* text, int letter) {
   return *text == (char)letter ? (char*)text : NULL;
 }
 
-char* strrchr(const char* text, int letter) {
+LOADING char* strrchr(const char* text, int letter) {
   const char* last = NULL;
   for (;; ++text) {
     if (*text == (char)letter) last = text;

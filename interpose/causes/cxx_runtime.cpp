@@ -10,6 +10,7 @@
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/placement.h"
 #include "interpose/loader/late_load.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/stacks/call_site_cache.h"
 #include "interpose/system/own_stack.h"
 
@@ -42,20 +43,18 @@ std::atomic<void*> of_program[kFunctions];
 CULPRIT_AT_LOAD std::atomic<bool> prepared;
 
 // No lambda: as part of a template it would lie apart from the code of loading.
-CULPRIT_LOADING int find_functions(struct dl_phdr_info* info, std::size_t, void* past_us) {
-  ElfModule module;
-  if (!describe_module(*info, &module)) return 0;
+CULPRIT_LOADING bool find_functions(const ElfModule& module, const struct dl_phdr_info& info, void* past_us) {
   const bool ours = is_own_module(module);
   bool& past = *static_cast<bool*>(past_us);
   past = past || ours;
   // Only modules after us: one before us forwards to us, as a sanitizer's runtime does.
-  if (ours || !past || is_libc(*info, module)) return 0;
+  if (ours || !past || is_libc(info, module)) return false;
   for (int i = 0; i < kFunctions; ++i) {
     if (of_program[i].load(std::memory_order_relaxed) != nullptr) continue;
     std::uint64_t address = find_symbol(module, kNames[i]);
     if (address != 0) of_program[i].store(reinterpret_cast<void*>(address), std::memory_order_relaxed);
   }
-  return 0;
+  return false;
 }
 
 // Finds the definition in a module's DT_NEEDED libraries, their DT_NEEDED libraries, and so on, in load order, which is
@@ -157,7 +156,7 @@ CULPRIT_LOADING void prepare_cxx_runtime() {
   if (prepared.load(std::memory_order_acquire)) return;
   // After an attach it is unknown which modules were loaded with the program.
   bool past_us = false;
-  if (!loaded_late()) visit_modules(find_functions, &past_us);
+  if (!loaded_late()) visit_described(find_functions, &past_us);
   prepared.store(true, std::memory_order_release);
 }
 

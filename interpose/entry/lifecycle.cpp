@@ -40,6 +40,7 @@
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
 #include "interpose/inside_python/python_view.h"
+#include "interpose/loader/described_modules.h"
 #include "interpose/loader/late_load.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/loader/next_functions.h"
@@ -257,6 +258,7 @@ CULPRIT_LOADING void culprit_do_preparation() {
   using namespace culprit;
   // Only the necessary work: every process pays for each page that is touched here. Interposed functions of libc are
   // looked up when they are called.
+  const KeptDescriptions described(constructing && !loaded_late());
   CULPRIT_AT_LOAD static std::atomic<bool> answered;
   if (!answered.exchange(true)) answer_references();
   loaded_pid = static_cast<int>(getpid());

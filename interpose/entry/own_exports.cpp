@@ -10,15 +10,24 @@ namespace culprit {
 namespace {
 
 CULPRIT_AT_LOAD OwnExports exports;
-CULPRIT_AT_LOAD std::atomic<bool> learned;
+CULPRIT_AT_LOAD std::atomic<bool> described, learned;
 
 }  // namespace
 
+CULPRIT_LOADING const ElfModule& own_symbols() {
+  if (described.load(std::memory_order_acquire)) return exports.module;
+  struct dl_phdr_info info;
+  ElfModule module;
+  if (find_module(reinterpret_cast<std::uint64_t>(__ehdr_start), &info) && describe_module(info, &module)) {
+    exports.module = module;
+    described.store(true, std::memory_order_release);
+  }
+  return exports.module;
+}
+
 CULPRIT_LOADING const OwnExports& own_exports() {
   if (learned.load(std::memory_order_acquire)) return exports;
-  struct dl_phdr_info info;
-  if (!find_module(reinterpret_cast<std::uint64_t>(__ehdr_start), &info) || !describe_module(info, &exports.module))
-    return exports;
+  if (own_symbols().symbols == nullptr) return exports;
   const HashedSymbols listed = hashed_symbols_of(exports.module);
   const std::uint32_t count = listed.end - listed.first;
   exports.first = listed.first;

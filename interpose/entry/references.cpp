@@ -10,6 +10,7 @@
 #include "interpose/base/machine.h"
 #include "interpose/base/placement.h"
 #include "interpose/entry/own_exports.h"
+#include "interpose/loader/described_modules.h"
 #include "interpose/loader/late_load.h"
 #include "interpose/loader/loader_modules.h"
 
@@ -47,7 +48,7 @@ bool any_node(Visit visit) {
       &visit_one);
 }
 
-bool is_ours(const ElfModule& module) { return module.load_bias == own_exports().module.load_bias; }
+bool is_ours(const ElfModule& module) { return module.load_bias == own_symbols().load_bias; }
 
 // The module that answered last: libcuda, while a library is bound to hundreds of its functions.
 ElfModule last_definer;
@@ -138,43 +139,19 @@ bool is_needed(const char* name) {
   });
 }
 
-// The modules of the program's start, for a program that refers to hundreds of names.
-class ModulesAtStart {
- public:
-  bool define(const char* name, std::uint32_t hash) {
-    if (count_ == 0) list();
-    if (count_ > kMost || has_undescribed_) return is_defined(name);
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      if (defines_symbol(modules_[i], name, hash)) return true;
-    }
-    return false;
-  }
-
- private:
-  static constexpr std::uint32_t kMost = 128;
-  void list() {
-    any_loaded_module([this](const struct dl_phdr_info& info) {
-      ElfModule module;
-      if (!describe_module(info, &module)) {
-        has_undescribed_ = true;
-      } else if (!is_own_module(module) && count_++ < kMost) {
-        modules_[count_ - 1] = module;
-      }
-      return false;
-    });
-  }
-  std::uint32_t count_;
-  bool has_undescribed_;
-  static ElfModule modules_[kMost];  // apart: it is large
-};
-ElfModule ModulesAtStart::modules_[kMost];
-CULPRIT_AT_LOAD ModulesAtStart modules_at_load;
+// is_defined() while KeptDescriptions exist.
+bool is_defined_at_load(const char* name, std::uint32_t hash) {
+  if (!all_are_described()) return is_defined(name);
+  return any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+    return !is_own_module(module) && defines_symbol(module, name, hash);
+  });
+}
 
 // The value of a weak reference to one of our exports that stands in for another module's, 0 = any other symbol.
 std::uint64_t weak_value(const ElfW(Sym) & symbol, const char* name, std::uint32_t* hash) {
   if (ELF64_ST_BIND(symbol.st_info) != STB_WEAK || !stands_in(name)) return 0;
   *hash = gnu_hash_of(name);
-  return find_symbol(own_exports().module, name, *hash);
+  return find_symbol(own_symbols(), name, *hash);
 }
 
 // Stores into a module's data, whose RELRO part is writable from the first store there until the end.
@@ -235,7 +212,7 @@ CULPRIT_LOADING void clear_references(const ElfModule& module, const struct dl_p
     const std::uint64_t ours = weak_value(symbol, name, &hash);
     auto* slot = reinterpret_cast<std::uint64_t*>(info.dlpi_addr + relocation.r_offset);
     const std::uint64_t added = type == kAbsoluteRelocation ? static_cast<std::uint64_t>(relocation.r_addend) : 0;
-    if (ours != 0 && *slot == ours + added && !modules_at_load.define(name, hash)) stores.store(slot, added);
+    if (ours != 0 && *slot == ours + added && !is_defined_at_load(name, hash)) stores.store(slot, added);
   }
 }
 
@@ -243,18 +220,43 @@ CULPRIT_LOADING void clear_references(const ElfModule& module, const struct dl_p
 // program's start may lack some of them.
 bool may_be_absent(const char* name) {
   if (!stands_in(name)) return false;
-  return (name[0] == 'c' && name[1] == 'u') || !modules_at_load.define(name, gnu_hash_of(name));
+  return (name[0] == 'c' && name[1] == 'u') || !is_defined_at_load(name, gnu_hash_of(name));
+}
+
+// Whether a module refers to a function that opens libraries, or finds such a function.
+CULPRIT_LOADING bool refers_to_opening(const ElfModule& module) {
+  return any_reference(module, [](const ElfW(Sym)&, const char* name) {
+    for (const char* function : {"dlopen", "dlmopen", "dlsym", "dlvsym", "__libc_dlopen_mode", "__libc_dlsym"}) {
+      if (is_name(function, name)) return true;
+    }
+    return false;
+  });
+}
+
+// The pages of our segment that has this address: all of them, because the kernel would split the mapping for a part.
+CULPRIT_LOADING void find_segment(std::uint64_t address, std::uint64_t* begin, std::uint64_t* bytes) {
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    if (!is_own_module(module)) return false;
+    for (int i = 0; i < info.dlpi_phnum; ++i) {
+      const ElfW(Phdr)& header = info.dlpi_phdr[i];
+      const std::uint64_t first = info.dlpi_addr + header.p_vaddr;
+      if (header.p_type != PT_LOAD || address < first || address - first >= header.p_memsz) continue;
+      *begin = first & ~(header.p_align - 1);
+      *bytes = first + header.p_memsz - *begin;
+    }
+    return true;
+  });
 }
 
 // From now on the loader asks culprit_bind() about these exports.
 CULPRIT_LOADING void make_ifuncs() {
   const OwnExports& exports = own_exports();
   auto* symbols = const_cast<ElfW(Sym)*>(exports.module.symbols) + exports.first;
-  const auto page = static_cast<std::uint64_t>(getpagesize());
-  const std::uint64_t begin = reinterpret_cast<std::uint64_t>(symbols) & ~(page - 1);
-  const std::uint64_t bytes = reinterpret_cast<std::uint64_t>(symbols + exports.count) - begin;
   // Constants: our code is in another segment (-z separate-code).
-  if (exports.count == 0 || mprotect(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE) != 0) return;
+  std::uint64_t begin = 0, bytes = 0;
+  find_segment(reinterpret_cast<std::uint64_t>(symbols), &begin, &bytes);
+  if (exports.count == 0 || bytes == 0 || mprotect(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE) != 0)
+    return;
   const std::uint64_t resolvers = reinterpret_cast<std::uint64_t>(culprit_bindings) - exports.module.load_bias;
   for (std::uint32_t i = 0; i < exports.count; ++i) {
     if (exports.offsets[i] == 0) continue;
@@ -269,16 +271,22 @@ CULPRIT_LOADING void make_ifuncs() {
 
 CULPRIT_LOADING void answer_references() {
   if (loaded_late()) return;
-  any_node([](const ElfModule&) {
-    ++nodes_at_start;
+  bool opens_libraries = !all_are_described();
+  visit_nodes(
+      [](const struct link_map&, void*) {
+        ++nodes_at_start;
+        return false;
+      },
+      nullptr);
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    if (is_own_module(module)) return false;
+    clear_references(module, info);
+    opens_libraries = opens_libraries || (!is_libc(info, module) && refers_to_opening(module));
     return false;
   });
-  any_module([](const ElfModule& module, const struct dl_phdr_info& info) {
-    if (!is_own_module(module)) clear_references(module, info);
-    return false;
-  });
+  // Without such a reference only libc opens libraries, for names of users and for character sets; those know no CUDA.
   // Other libcs know no IFUNCs.
-  if (libc_function("gnu_get_libc_version") != 0) make_ifuncs();
+  if (opens_libraries && libc_function("gnu_get_libc_version") != 0) make_ifuncs();
 }
 
 }  // namespace culprit

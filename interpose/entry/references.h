@@ -5,10 +5,10 @@
 // At load, before any constructor (-z initfirst), references of that kind in the modules that are there become null
 // again: answer_references() looks for them among the modules' undefined weak symbols.
 //
-// For the modules that come later these exports (CUDA's names, and those of a C++ runtime in a program without one)
-// become IFUNCs in our symbol table in memory, so that the loader asks us: the hook if a module defines the name by
-// then (libcuda comes before the module that is linked to it), else null. A module with a strong reference that nothing
-// defines gets the hook, as before: alone it would not load.
+// If a module of the start refers to dlopen() or dlsym(), others may come later. For those these exports (CUDA's names,
+// and those of a C++ runtime in a program without one) become IFUNCs in our symbol table in memory, so that the loader
+// asks us: the hook if a module defines the name by then (libcuda comes before the module that is linked to it), else
+// null. A module with a strong reference that nothing defines gets the hook, as before: alone it would not load.
 //
 // Why no IFUNCs in the file: the loader relocates the last module first, so at the start of a program all libraries are
 // bound to us before we are relocated. glibc then prints "Relink `libx.so' with `libculprit.so' for IFUNC symbol

@@ -34,14 +34,17 @@ bool any_loaded_module(Visit visit) {
                        &visit) != 0;
 }
 
-// Calls visit(module, info) for each module that can be described, in load order, until it returns true. Returns
-// whether it did. See visit_modules().
+// Calls visit(module, info, data) for each module that can be described, in load order, until it returns true. Returns
+// whether it did. See visit_modules(), and KeptDescriptions.
+using DescribedVisitor = bool (*)(const ElfModule& module, const struct dl_phdr_info& info, void* data);
+bool visit_described(DescribedVisitor visit, void* data);
+
+// visit_described() for a function object: calls visit(module, info).
 template <typename Visit>
 bool any_module(Visit visit) {
-  return any_loaded_module([&](const struct dl_phdr_info& info) {
-    ElfModule module;
-    return describe_module(info, &module) && visit(module, info);
-  });
+  return visit_described([](const ElfModule& module, const struct dl_phdr_info& info,
+                            void* data) -> bool { return (*static_cast<Visit*>(data))(module, info); },
+                         &visit);
 }
 
 // Calls visit(node, data) for each node of that list until it returns true, and returns whether it did: also for

@@ -3,11 +3,12 @@
 #include <elf.h>
 #include <link.h>
 
+#include "interpose/base/placement.h"
 #include "interpose/system/own_files.h"
 
 namespace culprit {
 
-std::atomic<std::uint64_t (*)(std::uint64_t)> auxiliary_of_libc;
+CULPRIT_AT_LOAD std::atomic<std::uint64_t (*)(std::uint64_t)> auxiliary_of_libc;
 
 std::uint64_t auxiliary_value(std::uint64_t type) {
   auto* of_libc = auxiliary_of_libc.load(std::memory_order_relaxed);

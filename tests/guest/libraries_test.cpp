@@ -67,6 +67,8 @@ TEST_CASE("weak references are null where they are null alone", "[weak]") {
       if (has("linked bound", how)) check_leaks_or_dropped(runs, 1);
     }
   }
+  const BothWays runs = both_ways({"weak_opened", {libraries.front()}});
+  CHECK(has(runs.alone.out, "library: dlsym"));
   Situation at_once{"weak_pie", {"later"}};
   at_once.arguments.insert(at_once.arguments.end(), libraries.begin(), libraries.end());
   at_once.environment["LD_BIND_NOW"] = "1";
