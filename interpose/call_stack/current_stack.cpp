@@ -88,10 +88,6 @@ void look_for_python(Process& process) {
 namespace {
 
 format::Ref find_current_stack_here(Process& process) {
-  if (process.options.depth == 0) {
-    thread_state.paths.current = 0;
-    return 0;
-  }
   std::uint32_t generation = module_generation();
   if (process.stacks.generation.load(std::memory_order_acquire) != generation) forget_addresses(process);
   if ((process.mode.load(std::memory_order_relaxed) & kModeUserThreads) != 0) {
@@ -121,6 +117,10 @@ format::Ref find_current_stack_here(Process& process) {
 }  // namespace
 
 format::Ref find_current_stack(Process& process) {
+  if (process.options.depth == 0) {
+    thread_state.paths.current = 0;
+    return 0;
+  }
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
   const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & kModesOfStacks;
   if (slow == 0 && frame != nullptr && thread_state.memory != nullptr) {

@@ -22,7 +22,7 @@ const Driver& driver() {
   return current == nullptr || !may_call_driver() ? kNoDriver : current->calls;
 }
 
-bool driver_ready() {
+CULPRIT_HOT bool driver_ready() {
   if (current_driver() != nullptr) return true;
   ensure_prepared();
   return find_first_driver();

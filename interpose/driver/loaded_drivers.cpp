@@ -258,7 +258,7 @@ DriverUse::DriverUse() : keeps_(!may_call_driver()) {
   called_driver.kept = kept_ = true;
 }
 
-bool has_several_drivers() { return several_drivers.load(std::memory_order_acquire); }
+CULPRIT_HOT bool has_several_drivers() { return several_drivers.load(std::memory_order_acquire); }
 
 LoadedDriver* driver_at(const void* address) {
   const auto wanted = reinterpret_cast<std::uint64_t>(address);

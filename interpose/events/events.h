@@ -60,7 +60,8 @@ class Ending {
  public:
   // `kind`: the kind that this function ends; the handle is looked up in the space of that kind (live_table.h). Handle
   // 0 is ignored.
-  Ending(Api api, format::Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
+  __attribute__((always_inline)) Ending(Api api, format::Kind kind, std::uint64_t handle)
+      : api_(api), kind_(kind), handle_(handle) {
     if (handle != 0) begin(space_of(kind), is_memory(kind));
   }
   // With the `record` that LiveTable::take() already returned.

@@ -16,6 +16,9 @@ CULPRIT_CALLED_OFTEN(cuMemAllocFromPoolAsync_ptsz)
 CULPRIT_CALLED_OFTEN(cuMemFreeAsync)
 CULPRIT_CALLED_OFTEN(cuMemFreeAsync_ptsz)
 CULPRIT_CALLED_OFTEN(cuEventCreate)
+CULPRIT_CALLED_OFTEN(cuStreamCreate)
+CULPRIT_CALLED_OFTEN(cuStreamCreateWithPriority)
+CULPRIT_CALLED_OFTEN(cuStreamDestroy_v2)
 CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #undef CULPRIT_CALLED_OFTEN
 

@@ -20,11 +20,15 @@ namespace {
 constexpr int kMostAttempts = 16;  // at a reading that other threads change meanwhile
 constexpr int kMostQuestions = 3;  // of them with NVML's figure
 
+bool is_off(const Process& process) {
+  return (process.mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0;
+}
+
 // Recording is off or over, CUPTI tells about calls only once they are done, or several drivers share the records of a
 // device.
 bool may_not_read(Process& process) {
-  return has_several_drivers() || (process.mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0 ||
-         process.dump.header()->attached == format::Attached::kCupti || !driver_ready();
+  return has_several_drivers() || is_off(process) || process.dump.header()->attached == format::Attached::kCupti ||
+         !driver_ready();
 }
 
 }  // namespace
@@ -102,17 +106,25 @@ bool Meter::may_measure(Budget budget, std::uint64_t now, bool repeated) const {
   return spent_ns_[static_cast<int>(budget)].load(std::memory_order_relaxed) <= (repeated ? 0 : kFree) + now / kShare;
 }
 
-bool Meter::needs_reading(Process& process, Measurement* measurement) {
+CULPRIT_HOT bool Meter::needs_reading(Process& process, Measurement* measurement) {
+  const Place place = current_place(process);
+  if (place.device >= ContextTable::kMostDevices || is_off(process)) return false;
+  measurement->device = place.device;
+  device_use_of(process).note_made(process, place.device);
+  StreamUse::Sort* sort = streams_.find(place.context, measurement->api, true);
+  StreamUse::Expected expected = {};
+  if (sort != nullptr) {
+    expected = StreamUse::expected(*sort);
+    if (CULPRIT_LIKELY(expected.next == StreamUse::Next::kKnown && expected.bytes == 0)) {
+      measurement->streams = sort;
+      return false;
+    }
+  }
   if (may_not_read(process)) return false;
-  measurement->device = current_place(process).device;
-  if (measurement->device >= ContextTable::kMostDevices) return false;
-  device_use_of(process).note_made(process, measurement->device);
-  measurement->streams = streams_.find(current_place(process).context, measurement->api, true);
-  if (measurement->streams == nullptr) return true;
-  measurement->expected = StreamUse::expected(*measurement->streams);
-  if (measurement->expected.next == StreamUse::Next::kTeaches) return true;
-  return measurement->expected.next == StreamUse::Next::kRepeated &&
-         may_measure(measurement->budget, now_ns(process), true);
+  measurement->streams = sort;
+  measurement->expected = expected;
+  if (expected.next == StreamUse::Next::kTeaches) return true;
+  return expected.next == StreamUse::Next::kRepeated && may_measure(measurement->budget, now_ns(process), true);
 }
 
 void Meter::ask(Process& process, std::uint8_t device, GpuQuestions::For whom, std::uint64_t state,

@@ -21,7 +21,7 @@ bool asks_for_variable(Api api) {
 
 }  // namespace
 
-MeteredCall::MeteredCall(Api api, DriverMemory what) {
+CULPRIT_HOT MeteredCall::MeteredCall(Api api, DriverMemory what) {
   if (what == DriverMemory::kNone) return;
   measurement_.api = api;
   measurement_.what = what;
@@ -36,7 +36,7 @@ MeteredCall::MeteredCall(Api api, DriverMemory what) {
   record_on_own_stack([&](Process& process) { meter_of(process).begin(process, &measurement_); });
 }
 
-std::int64_t MeteredCall::finish(bool succeeded) {
+CULPRIT_HOT std::int64_t MeteredCall::finish(bool succeeded) {
   std::int64_t grown = 0;
   if (measurement_.what == DriverMemory::kStreams) {
     if (Meter::is_known_to_take_nothing(measurement_)) {
@@ -51,7 +51,7 @@ std::int64_t MeteredCall::finish(bool succeeded) {
   return grown;
 }
 
-void note_stream_ended(format::Ref stream) {
+CULPRIT_HOT void note_stream_ended(format::Ref stream) {
   Process* process = stream == 0 ? nullptr : process_if_recording();
   if (process == nullptr) return;
   const auto* record = process->dump.at<format::AllocationRecord>(stream);

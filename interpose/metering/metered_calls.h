@@ -24,7 +24,7 @@ class MeteredCall {
 };
 
 // A stream with this record is about to be destroyed.
-CULPRIT_COLD void note_stream_ended(format::Ref stream);
+void note_stream_ended(format::Ref stream);
 
 // Measures a look-up of code that was not made before.
 class MeteredLookUp {

@@ -182,9 +182,26 @@ def start(simulated):
 def start_of_run(simulated):
     """The process with one cudaFree(0), alone and as the command of `culprit run`."""
     def sample(runner, side):
-        program = [runner.program("bench_runtime") if simulated else on_gpu(runner), "first"]
-        command = [str(runner.tree / "bin/culprit"), "run", "--", *program] if side == "culprit" else program
-        return {"start-run": runner.run(command, "nothing", simulated, SIMCUDA_THREADS="3")["wall_ns"]}
+        return {"start-run": under_run(runner, side, simulated, "first")["wall_ns"]}
+    return sample
+
+
+def under_run(runner, side, simulated, row):
+    """One row of the runtime's program, alone or as the command of `culprit run`."""
+    program = [runner.program("bench_runtime") if simulated else on_gpu(runner), row]
+    command = [str(runner.tree / "bin/culprit"), "run", "--", *program] if side == "culprit" else program
+    return runner.run(command, "nothing", simulated, SIMCUDA_THREADS="3")
+
+
+def beside_neighbour(simulated):
+    """Calls and a start while another process takes and gives back memory of the same GPU: `culprit run` answers the
+    questions about it."""
+    def sample(runner, side):
+        with runner.beside("neighbour", "churn", simulated=simulated):
+            calls = under_run(runner, side, simulated, "malloc,launch,stream")
+            started = under_run(runner, side, simulated, "first")
+        return {"shared-start": started["wall_ns"],
+                **{f"shared-{name}": calls[name] for name in ("malloc", "launch", "stream")}}
     return sample
 
 
@@ -350,6 +367,13 @@ def measurements(quick):
         Measurement("instructions of events",
                     [Row("event-instructions", "instructions of an event, create + destroy", None, "instructions")],
                     OURS, instructions_of("bench_runtime", "event", "event-instructions"), dict.fromkeys(OURS, 1)),
+        Measurement("instructions of launches",
+                    [Row("launch-instructions", "instructions of a kernel launch", None, "instructions")],
+                    OURS[:2], instructions_of("bench_runtime", "launch", "launch-instructions"),
+                    dict.fromkeys(OURS[:2], 1)),
+        Measurement("instructions of streams",
+                    [Row("stream-instructions", "instructions of a stream, create + destroy", None, "instructions")],
+                    OURS, instructions_of("bench_runtime", "stream", "stream-instructions"), dict.fromkeys(OURS, 1)),
         Measurement("python frames", [Row("python-frame", "a Python frame of a known stack", {"most": 20})],
                     ("nothing", "culprit"), python_frames),
         Measurement("python frames' instructions", [
@@ -390,6 +414,10 @@ def measurements(quick):
               Row("start-beside", "the same in a program that has threads", {"plus": 2e6}),
               Row("start-init", "process with one cuInit", {"plus": 2e6})]
     run_start = [Row("start-run", "the first of them under `culprit run`", {"plus": 10e6})]
+    shared = [Row("shared-start", "the same beside a process that takes and gives back memory", {"plus": 10e6}),
+              Row("shared-malloc", "cudaMalloc + cudaFree there", {"ratio": 1.05}),
+              Row("shared-launch", "kernel launch there", {"ratio": 1.02}),
+              Row("shared-stream", "stream create + destroy there", {"ratio": 1.10})]
     throwing = [Row("throw", "throw + catch, nothing live", {"ratio": 1.05}),
                 Row("throw-live", "throw + catch, 1,000 live", {"ratio": 1.5})]
     if quick:
@@ -399,6 +427,7 @@ def measurements(quick):
         return [*common, Measurement("calls", simulated, OURS, calls_simulated),
                 Measurement("start", starts, OURS, start(True)),
                 Measurement("start of run", run_start, OURS[:2], start_of_run(True)),
+                Measurement("beside a neighbour", shared, OURS[:2], beside_neighbour(True)),
                 Measurement("exceptions", throwing, OURS, throws(True))]
     return [
         Measurement("pairs", [
@@ -418,6 +447,7 @@ def measurements(quick):
                     everything, gpu_rows("malloc,launch,memcpy,stream"), turns=10, times=3, pinned=1),
         Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=8),
         Measurement("start of run", run_start, OURS[:2], start_of_run(False), times=8),
+        Measurement("beside a neighbour", shared, OURS[:2], beside_neighbour(False), times=8, pinned=2),
         Measurement("exceptions", throwing, OURS, throws(False), dict.fromkeys(OURS, 3), pinned=1),
         # Two processors: it has a thread of its own for the gradients.
         *framework("torch", "PyTorch training loop", ("nothing", "culprit", "cupti", "history"), pinned=2, turns=40,

@@ -1,4 +1,5 @@
 """Runs the benchmark's programs under its sides: one after the other, or several in turns."""
+import contextlib
 import os
 import re
 import subprocess
@@ -132,6 +133,20 @@ class Runner:
         """Runs a command under a side. Returns its values: "name=number" lines of stdout, wall_ns, cpu_ns, peak_bytes,
         dump_bytes."""
         return self.start(command, side, simulated, **variables).end(timeout)
+
+    @contextlib.contextmanager
+    def beside(self, subject, *arguments, simulated=False):
+        """Runs the block while that subject of tests/subjects uses the GPU: from its first line on, until its stdin
+        ends."""
+        path = self.tree / "subjects" / subject
+        if not path.is_file():
+            raise Missing("not built")
+        variables, _ = self.environment("nothing", simulated, self.work)
+        with subprocess.Popen([str(path), *arguments], env=dict(os.environ, **variables), stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+            if not process.stdout.readline():
+                raise Failed(f"{subject} has no memory")
+            yield  # the end of the block closes its stdin, and waits
 
     def in_turns(self, commands, timeout=300):
         """Runs {side: command} at the same time, but lets one after the other do something. Returns the values of every
