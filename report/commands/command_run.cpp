@@ -400,7 +400,7 @@ int run_program(const RunCommand& command) {
   log::debug("the program ended with " +
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
   watch.finish();
-  answerer.reset();
+  answerer->end();
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {
@@ -425,6 +425,7 @@ int run_program(const RunCommand& command) {
   } catch (const std::exception& error) {
     log::failure(error);
   }
+  answerer.reset();
   place.reset();
   if (child.signalled) return die_like_child(child.code);
   return child.code != 0 ? child.code : found;

@@ -226,8 +226,10 @@ std::size_t mistakes(const std::string& a, const std::string& b) {
   return table[a.size()][b.size()];
 }
 
-CLI::App* declare(const OptionList& list, const Usage& usage, CLI::App* app) {
+// `used`: without it, only the command's name and help. To declare the options of all commands takes 2 ms.
+CLI::App* declare(const OptionList& list, const Usage& usage, bool used, CLI::App* app) {
   CLI::App* const command = app->add_subcommand(list.command(), list.help());
+  if (!used) return command;
   if (list.program()) {
     command->footer("Give the command after --:  " + list.program()->example + "\n\n" + usage.footer);
     if (list.program()->instead == nullptr) command->prefix_command();
@@ -314,8 +316,11 @@ Option& OptionList::add_off_flag(std::string names, bool* value, std::string hel
 
 std::vector<std::string> names_of(const Option& option) {
   std::vector<std::string> names;
-  std::istringstream text(option.names);
-  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  for (std::size_t begin = 0; begin < option.names.size();) {
+    const std::size_t end = std::min(option.names.find(',', begin), option.names.size());
+    names.push_back(option.names.substr(begin, end - begin));
+    begin = end + 1;
+  }
   return names;
 }
 
@@ -393,8 +398,11 @@ Parsed parse_arguments(const Usage& usage, const std::vector<const OptionList*>&
   for (const Option& option : usage.everywhere) declare(option, &app);
   std::map<const CLI::App*, const OptionList*> lists;
   app.formatter(std::make_shared<Help>(&lists));
-  for (const OptionList* list : commands) lists[declare(*list, usage, &app)] = list;
   const std::vector<std::string> words = arguments;
+  for (const OptionList* list : commands) {
+    const bool used = std::find(words.begin(), words.end(), list->command()) != words.end();
+    lists[declare(*list, usage, used, &app)] = list;
+  }
 
   Parsed parsed;
   bool extra = false;  // a word that is no option of the command

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -163,11 +164,20 @@ GpuAnswerer::GpuAnswerer(const std::string& run_starts) {
   }
 }
 
+void GpuAnswerer::end() const {
+  if (child_.pid > 0) ::kill(child_.pid, SIGKILL);
+}
+
 // A copy that hangs in the driver may take its time to end: the system collects it.
 GpuAnswerer::~GpuAnswerer() {
   if (child_.pid <= 0) return;
-  ::kill(child_.pid, SIGKILL);
-  for (int i = 0; i < 50 && ::waitpid(child_.pid, nullptr, WNOHANG) == 0; ++i) ::usleep(1000);
+  end();
+  constexpr useconds_t kMost = 50000;
+  useconds_t pause = 50;
+  for (useconds_t waited = 0; waited < kMost && ::waitpid(child_.pid, nullptr, WNOHANG) == 0; waited += pause) {
+    ::usleep(pause);
+    pause = std::min<useconds_t>(2 * pause, 1000);
+  }
 }
 
 }  // namespace culprit::report

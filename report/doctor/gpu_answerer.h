@@ -13,7 +13,9 @@ class GpuAnswerer {
   // Makes the file beside the one of CULPRIT_RUN_STARTS, `run_starts`. Without it, or without a copy, processes get no
   // answers. From a process with one thread. Never throws.
   explicit GpuAnswerer(const std::string& run_starts);
-  // Ends the copy.
+  // Ends the copy, without a wait for its end. No process that may ask is left.
+  void end() const;
+  // Ends the copy, and waits for that, 50 ms at most.
   ~GpuAnswerer();
   GpuAnswerer(const GpuAnswerer&) = delete;
   GpuAnswerer& operator=(const GpuAnswerer&) = delete;

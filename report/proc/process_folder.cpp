@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 
@@ -79,23 +81,27 @@ std::optional<ProcessStat> ProcessFolder::stat() const {
   const std::size_t open = all.find('(');
   const std::size_t close = all.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
-  std::istringstream rest(all.substr(close + 1));
-  std::vector<std::string> fields;  // from the third field on
-  for (std::string field; fields.size() < 50 && rest >> field;) fields.push_back(field);
-  if (fields.size() < 20) return std::nullopt;
+  // Without a stream: `culprit run` reads this of all processes.
+  std::array<const char*, 50> fields = {};  // from the third field on
+  std::size_t count = 0;
+  for (const char* at = all.c_str() + close + 1; count < fields.size() && *(at += std::strspn(at, " \n")) != '\0';) {
+    fields[count++] = at;
+    at += std::strcspn(at, " \n");
+  }
+  if (count < 20) return std::nullopt;
   const auto value = [&fields](int field) {
-    return std::strtoull(fields[static_cast<std::size_t>(field - 3)].c_str(), nullptr, 10);
+    return std::strtoull(fields[static_cast<std::size_t>(field - 3)], nullptr, 10);
   };
   ProcessStat stat;
   stat.name = all.substr(open + 1, close - open - 1);
-  stat.state = fields[0][0];
+  stat.state = *fields[0];
   stat.parent = static_cast<std::uint32_t>(value(4));
   stat.group = static_cast<std::uint32_t>(value(5));
   stat.session = static_cast<std::uint32_t>(value(6));
   stat.kernel_thread = (value(9) & kKernelThread) != 0;
   stat.ending = (value(9) & kEnding) != 0;
   stat.start_ticks = value(22);
-  if (fields.size() < 50) return stat;
+  if (count < fields.size()) return stat;
   stat.has_no_environment = value(50) != 0 && value(50) == value(51);
   stat.wait_status = static_cast<int>(value(52));
   return stat;
