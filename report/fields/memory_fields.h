@@ -214,6 +214,11 @@ void fields(Archive& archive, Balance* balance) {
   archive.field("not_known", &balance->not_known,
                 "the `what` of parts that cannot be told from other processes' memory: their bytes are in the rest",
                 [&] { return names_of_parts(balance->not_known); });
+  archive.field(
+      "unproven", &balance->unproven,
+      "the `what` of parts that one reading of the whole GPU told, without NVML's figure: what other processes "
+      "took or gave back meanwhile is in them",
+      [&] { return names_of_parts(balance->unproven); });
   archive.shown("calls_not_attributed", "calls whose growth is not known for that reason",
                 [&] { return share.not_attributed; });
   archive.field({"managed_bytes", "managed"}, &balance->managed,

@@ -86,6 +86,14 @@ DeviceShare device_share(const ShareRecord& record, std::uint64_t in_use) {
 // The parts that are from readings of the whole device, though other processes may have been in them.
 std::uint32_t uncertain_parts(const ShareRecord& share) { return share.state == 0 ? ~0U : share.unproven; }
 
+bool is_unproven(const ShareRecord& share, BalancePart part) {
+  for (std::uint32_t i = 1; i < kDriverMemoryKinds; ++i) {
+    if (part != BalancePart::kRest && part_of(static_cast<DriverMemory>(i)) == part)
+      return (share.unproven >> i & 1) != 0;
+  }
+  return false;
+}
+
 // `in_use`: by which the rest is known. `dropped`: the kinds of the driver's memory that are left in the rest.
 Balance balance_of(const BalanceRecord& record, const Report& report, std::optional<std::uint64_t> in_use,
                    std::uint32_t dropped = 0) {
@@ -195,7 +203,13 @@ Balance balance_with_share(BalanceRecord record, const Report& report, const Sha
   balance.share = device;
   balance.contexts_at_most = at_most;
   balance.others_included = !device.is_known() && first_context;
-  if (!device.is_known()) return balance;
+  if (!device.is_known()) {
+    for (const BalanceItem& item : balance.items) {
+      if (is_unproven(share, item.what) && (item.what != BalancePart::kContexts || !balance.others_included))
+        balance.unproven.push_back({item.what, 0});
+    }
+    return balance;
+  }
   const std::uint64_t others = std::min(share.account.others_bytes, in_use - device.own);
   const auto before_rest = [&](BalancePart what, std::uint64_t bytes) {
     if (bytes != 0) balance.items.insert(balance.items.end() - 1, {what, as_signed(bytes)});

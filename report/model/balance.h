@@ -83,6 +83,9 @@ struct Balance {
   std::vector<BalanceItem> items;  // largest first, the rest last, if it is known; without empty ones
   DeviceShare share;
   std::vector<BalanceItem> not_known;  // beside other processes: what these parts take is in the rest. Without bytes
+  // Without NVML's figure: parts that one reading of the whole device told, so that memory of other processes may be in
+  // them though nothing contradicts them. Without bytes, and without contexts where `others_included` says it.
+  std::vector<BalanceItem> unproven;
   bool has_rest() const { return !items.empty() && items.back().what == BalancePart::kRest; }
   std::int64_t rest() const { return has_rest() ? items.back().bytes : 0; }
   std::int64_t explained() const;  // all but the rest

@@ -35,10 +35,9 @@ std::string words_of(const Balance& balance, BalancePart part) {
 }
 
 // "streams, contexts"
-std::string unknown_parts(const Balance& balance) {
+std::string words_of(const std::vector<BalanceItem>& parts) {
   std::string text;
-  for (const BalanceItem& item : balance.not_known)
-    text += (text.empty() ? "" : ", ") + std::string(balance_words(item.what));
+  for (const BalanceItem& item : parts) text += (text.empty() ? "" : ", ") + std::string(balance_words(item.what));
   return text;
 }
 
@@ -123,7 +122,10 @@ void render_balance_items(const Balance& balance, const std::string& prefix, std
   }
   if (!first) out << line << "\n";
   if (!balance.not_known.empty())
-    out << std::string(indent, ' ') << "not known beside other processes: " << unknown_parts(balance) << "\n";
+    out << std::string(indent, ' ') << "not known beside other processes: " << words_of(balance.not_known) << "\n";
+  if (!balance.unproven.empty())
+    out << std::string(indent, ' ')
+        << "read from the whole GPU, with what others took then: " << words_of(balance.unproven) << "\n";
 }
 
 void render_balance_line(const Balance& balance, const std::string& prefix, std::ostream& out) {
@@ -158,7 +160,12 @@ void render_balances(const Report& report, const RenderOptions& options, std::os
       print_calls(report, balance, item.what, out);
     }
     if (!balance.not_known.empty())
-      out << "   not known beside other processes: " << unknown_parts(balance) << "; what they take is in the rest\n";
+      out << "   not known beside other processes: " << words_of(balance.not_known)
+          << "; what they take is in the rest\n";
+    if (!balance.unproven.empty())
+      out << "   read from the whole GPU, with what other processes took then: " << words_of(balance.unproven)
+          << "; `culprit run` asks NVML"
+          << "\n";
     if (!balance.not_known.empty() && balance.share.recorded && !balance.share.is_known())
       out << "   " << why_not_known(balance.share) << "\n";
     if (balance.share.not_attributed != 0)

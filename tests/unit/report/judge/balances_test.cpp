@@ -1,5 +1,6 @@
 // The balance of a device, and contexts without use, from the records of a dump.
 #include <map>
+#include <set>
 #include <string>
 
 #include "report/judge/balances.h"
@@ -154,6 +155,31 @@ TEST_CASE("what other processes may have changed is not known, unless NVML's fig
   CHECK(one.is_not_known(BalancePart::kStreams) != row.streams_known);
   REQUIRE(report.call_charges.size() == 1);
   CHECK(report.call_charges[0].beside_others != row.streams_known);
+}
+
+TEST_CASE("without NVML's figure, parts of one reading are named", "[report][balance]") {
+  const bool context_first = GENERATE(true, false);
+  const auto problem = GENERATE(GpuProblem::kNone, GpuProblem::kNoRun);
+  Program program;
+  program.dump.add_device(device(0, true));
+  program.dump.add_context(context(0, 500 * kMiB, context_first ? kContextFirst : kContextMeasured));
+  BalanceRecord record = balance(540 * kMiB);
+  record.taken[static_cast<int>(DriverMemory::kContexts)] = 500 * kMiB;
+  record.taken[static_cast<int>(DriverMemory::kStreams)] = 34 * kMiB;
+  record.taken[static_cast<int>(DriverMemory::kModules)] = 6 * kMiB;
+  program.dump.add_balance(record);
+  ShareRecord by_reading = share(540 * kMiB, bit_of(DriverMemory::kContexts) | bit_of(DriverMemory::kStreams));
+  by_reading.account.problem = problem;
+  program.dump.add_share(by_reading);
+  const Report report = program.report();
+  REQUIRE(report.balances.size() == 1);
+  std::set<BalancePart> unproven;
+  for (const BalanceItem& item : report.balances[0].unproven) unproven.insert(item.what);
+  std::set<BalancePart> expected;
+  if (problem != GpuProblem::kNone) expected.insert(BalancePart::kStreams);
+  if (problem != GpuProblem::kNone && !context_first) expected.insert(BalancePart::kContexts);
+  CHECK(unproven == expected);
+  CHECK(report.balances[0].not_known.empty());
 }
 
 TEST_CASE("an account at exit leaves a first context what is its own", "[report][balance]") {
