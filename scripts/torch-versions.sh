@@ -25,9 +25,12 @@ done
 [ ${#chosen[@]} -eq 0 ] || pairs=("${chosen[@]}")
 [ -x build/bin/culprit ] || fail 2 "build/bin/culprit is missing: scripts/build.sh makes it"
 
+# pyenv has a command for each version that it could run, which fails for the others.
 python_of() {
-  local of_pyenv=("${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python3)
-  command -v "python$1" || { [ -x "${of_pyenv[-1]}" ] && echo "${of_pyenv[-1]}"; }
+  local python of_pyenv=("${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python3)
+  for python in "$(command -v "python$1")" "${of_pyenv[-1]}"; do
+    [ -x "$python" ] && "$python" -c '' 2>/dev/null && echo "$python" && return
+  done
 }
 
 failed=0
