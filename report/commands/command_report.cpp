@@ -100,8 +100,9 @@ Action declare_report(OptionList* options) {
       .type("");
   add_output_options(options, &command->output, report_formats());
   add_job_options(options, &command->output);
-  options->add("--suggest-suppressions", &command->suggest_suppressions,
-               "Instead of a report write suppressions that hide the leaks which are found");
+  options->add(
+      "--suggest-suppressions", &command->suggest_suppressions,
+      "Instead of a report write suppressions that hide the leaks, and the keepers of live tensors, which are found");
   add_selection_options(options, &command->selection, &command->output);
   add_id_option(options, &command->selection);
   options->add_check([command] { return std::string(command->dumps.empty() ? "no dump named" : ""); });

@@ -15,6 +15,7 @@
 #include "report/model/frames.h"
 #include "report/model/report.h"
 #include "report/model/sum_up.h"
+#include "report/select/keeper_list.h"
 
 namespace culprit::report {
 namespace {
@@ -195,6 +196,26 @@ std::vector<std::string> Suppressions::unused() const {
   return lines;
 }
 
+namespace {
+
+// The largest first. By the id, which stays when the path in words changes its numbers.
+std::string suggest_for_keepers(const std::vector<Report>& reports) {
+  std::vector<const Report*> all;
+  for (const Report& report : reports) all.push_back(&report);
+  std::vector<Keeper> keepers = keepers_of(all);
+  std::stable_sort(keepers.begin(), keepers.end(),
+                   [](const Keeper& left, const Keeper& right) { return left.bytes > right.bytes; });
+  std::string text;
+  for (const Keeper& keeper : keepers) {
+    text += "# " + format_bytes(keeper.bytes) + " live in a cache, " + keeper_kind_title(keeper.kind);
+    if (!keeper.path.empty()) text += ": " + printable(keeper.path);
+    text += "\nid:" + keeper.id + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string suggest_suppressions(const std::vector<Report>& reports, bool strict) {
   // Leaks of one id differ by their lines, which change more often: they stand in the suggestion only where they must.
   std::map<std::string, std::set<std::string>> lines;
@@ -228,7 +249,7 @@ std::string suggest_suppressions(const std::vector<Report>& reports, bool strict
     text += "# " + format_bytes(entry.total.bytes) + " in " + std::to_string(entry.total.allocations) +
             "x: " + entry.what + "\n" + line + "\n";
   }
-  return text;
+  return text + suggest_for_keepers(reports);
 }
 
 }  // namespace culprit::report

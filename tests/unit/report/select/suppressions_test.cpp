@@ -199,6 +199,38 @@ TEST_CASE("suggested suppressions hide what they were made from", "[report][supp
   CHECK(report.resources.size() == 1);
 }
 
+TEST_CASE("suggested suppressions hide keepers of live tensors, too", "[report][suppressions]") {
+  const auto keeper = [](KeeperKind kind, const char* path, std::uint64_t bytes, const char* id) {
+    Keeper one;
+    one.kind = kind;
+    one.path = path;
+    one.bytes = bytes;
+    one.count = 1;
+    one.id = id;
+    return one;
+  };
+  Report report = Leaky().report();
+  CacheInside inside;
+  inside.kept = {
+      keeper(KeeperKind::kParameters, "`model`", 3 << 20, "00000000000000aa"),
+      keeper(KeeperKind::kAutograd, "`losses`, a list of 20 -> Tensor.grad_fn", 500 << 20, "00000000000000bb"),
+      keeper(KeeperKind::kNotKnown, "", 1 << 20, "00000000000000cc")};
+  report.caches_inside = {inside};
+  report.live_cached_bytes = 504 << 20;
+  const std::string suggested = suggest_suppressions({report}, false);
+  CHECK(has(suggested,
+            "# 500 MiB live in a cache, autograd graph: `losses`, a list of 20 -> Tensor.grad_fn\nid:00000000000000bb\n"
+            "# 3.00 MiB live in a cache, parameters and buffers: `model`\nid:00000000000000aa\n"));
+  CHECK_FALSE(has(suggested, "00000000000000cc"));  // what is not known cannot be hidden
+  const File file(suggested);
+  Suppressions suppressions;
+  suppressions.read(file.path);
+  suppressions.apply(&report);
+  CHECK(suppressions.unused().empty());
+  CHECK(report.live_cached_bytes == 1 << 20);
+  CHECK(suggest_suppressions({report}, false).empty());
+}
+
 TEST_CASE("each suggested suppression hides one leak of twenty", "[report][suppressions]") {
   // The same function from twenty lines; from Python through libffi; and different callers of one function.
   Program program;
