@@ -282,6 +282,14 @@ class Page(BrowserTest):
         self.find('[data-tile="gone"]').click()
         self.assertEqual(self.texts("tr.row .function"), ["goes"])
 
+    def test_diff_names_what_keeps_more(self):
+        self.open("diff.html")
+        self.assertEqual(self.texts("#keepers .frame-name"), [
+            "+513 MiB`losses`, a list of <b>20</b>", "+64.0 MiB`history`", "−3.00 MiB`last_error`"])
+        self.assertEqual(self.texts("#keepers .frame-place"), ["new", "64.0 MiB → 128 MiB", "gone"])
+        self.open("diff_baseline.html")
+        self.assertEqual(self.all("#keepers"), [])
+
     def test_diff_is_searched_and_filtered(self):
         self.open("diff.html")
         Select(self.find("#filter-change")).select_by_value("grown")
@@ -298,7 +306,7 @@ class Page(BrowserTest):
         self.open("diff.html", "?again#" + change)
         self.assertEqual(self.texts('tr.row.open .function'), ["grows"])
         self.assertEqual(self.texts(".evidence-label"), ["Allocated"])  # where it was before
-        self.assertEqual(self.texts(".frame-name"), ["grows", "main"])
+        self.assertEqual(self.texts(".detail-body .frame-name"), ["grows", "main"])
         # A baseline has no stacks, but a comment.
         self.open("diff_baseline.html", "#" + change)
         self.assertEqual(self.texts(".evidence-label"), ["Was", "Is now"])

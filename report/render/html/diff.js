@@ -128,6 +128,21 @@ culprit.ChangeTable = class extends culprit.Table {
   }
 };
 
+// What variables, and other keepers, have kept in the caches of frameworks: what came, went or changed.
+culprit.keeperChanges = function (keepers) {
+  const { el, bytes } = culprit;
+  if (keepers.length === 0) return null;
+  const row = (one) => el("div", { class: "frame", "data-keeper": one.id },
+    el("span", { class: "frame-name" }, el("span", { class: "breakdown-bytes" }, culprit.signedBytes(one.grown_bytes)),
+      one.path),
+    el("span", { class: "frame-place" },
+      one.bytes_before === 0 ? "new" : one.bytes === 0 ? "gone" : bytes(one.bytes_before) + " → " + bytes(one.bytes)));
+  return el("section", { class: "card", id: "keepers", "aria-label": "Kept in caches" },
+    el("div", { class: "card-head" }, el("div", null, el("h2", null, "Kept in caches"),
+      el("p", { class: "quiet" }, "Live memory of frameworks' caches, by what keeps it"))),
+    el("div", { class: "stack" }, keepers.map(row)));
+};
+
 culprit.views.diff = function (data) {
   const { el, fill } = culprit;
   const model = new culprit.DiffModel(data);
@@ -164,6 +179,7 @@ culprit.views.diff = function (data) {
         total === 0 ? "as before" : culprit.signedBytes(total) + " since " + culprit.bytes(data.old.leaked_bytes)),
       tiles)),
     culprit.notes(findings.slice(0, 50)),
+    culprit.keeperChanges(data.keepers),
     table.element);
 
   culprit.focusKeys({ "/": "#leak-search", j: "tr.row .row-open" });

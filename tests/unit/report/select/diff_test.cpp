@@ -264,6 +264,21 @@ TEST_CASE("the pages of diffs that the browser test looks at", "[.pages]") {
   const DiffFiles files;
   for (const bool baseline : {false, true}) {
     std::ofstream file(std::string(folder) + (baseline ? "/diff_baseline.html" : "/diff.html"));
-    render_diff_html(diff_against(files, baseline), file);
+    Diff diff = diff_against(files, baseline);
+    const auto keeper = [&](const char* path, const char* id, std::uint64_t before, std::uint64_t now) {
+      GrownKeeper grown;
+      grown.keeper.kind = KeeperKind::kVariable;
+      grown.keeper.path = path;
+      grown.keeper.id = id;
+      grown.before = before;
+      grown.now = now;
+      diff.keepers.push_back(grown);
+    };
+    if (!baseline) {
+      keeper("`losses`, a list of <b>20</b>", "00000000000000aa", 0, 513 << 20);
+      keeper("`history`", "00000000000000bb", 64 << 20, 128 << 20);
+      keeper("`last_error`", "00000000000000cc", 3 << 20, 0);
+    }
+    render_diff_html(diff, file);
   }
 }
