@@ -29,10 +29,12 @@ bool whole(const Evidence& evidence) {
 
 bool is_thread_local(const Variable& variable) { return (variable.begin & format::kHolderThreadLocal) != 0; }
 
+// Whether the steps to the pointer itself are known: those of several allocations differ.
+bool has_exact_path(const Evidence& evidence) { return evidence.count == 1 && !evidence.path.empty(); }
+
 // "g_engine->next->buffer", "g_cache[*]->buffer" for several allocations.
 std::string path_text(const Evidence& evidence) {
-  const bool exact = evidence.count == 1 && !evidence.path.empty();
-  return printable(exact ? evidence.path : evidence.variable->path);
+  return printable(has_exact_path(evidence) ? evidence.path : evidence.variable->path);
 }
 
 std::vector<EvidenceLine> lines(const Group&, const Evidence& evidence) {
@@ -74,13 +76,16 @@ std::vector<EvidenceField> fields(const Evidence& evidence) {
   list.push_back({"steps", std::uint64_t{variable.steps}});
   list.push_back({"path", nullptr});
   if (!variable.path.empty()) list.back().value = variable.name + variable.path;
+  list.push_back({"exact_path", nullptr});
+  if (has_exact_path(evidence)) list.back().value = variable.name + evidence.path;
   return list;
 }
 
 std::string title(const Evidence& evidence) {
   const Variable& variable = *evidence.variable;
   if (variable.python) return variable.name;
-  return (variable.name.empty() ? "a global of " : variable.name + variable.path + " in ") +
+  const std::string& path = has_exact_path(evidence) ? evidence.path : variable.path;
+  return (variable.name.empty() ? "a global of " : variable.name + path + " in ") +
          std::string(base_name(variable.module->path));
 }
 

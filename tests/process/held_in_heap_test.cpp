@@ -81,6 +81,15 @@ TEST_CASE("the nodes of a list or a tree are one step", "[held-in-heap]") {
   CHECK(held_of(report_on("chain").leaks.at(0)).at("path") == "g_engine->...->buffer");
 }
 
+TEST_CASE("JSON has the exact path, and the one without keys", "[held-in-heap]") {
+  const nlohmann::json held = held_of(report_on("map").leaks.at(0));
+  CHECK(held.at("path") == "g_map[*]");
+  CHECK(held.at("exact_path") == "g_map[\"weights\"]");
+  const Run run = run_preloaded("held_in_heap", {"map"});
+  const Finished page = run_culprit({"report", "--format", "html", run.dump().string()});
+  CHECK(page.out.find("g_map[\\\"weights\\\"] in held_in_heap") != std::string::npos);
+}
+
 TEST_CASE("the elements of a container are one group", "[held-in-heap]") {
   CHECK(holders_of("many") == std::vector<std::string>{"g_vector[*] in held_in_heap, 20 pointers"});
   const Report report = report_on("many");
@@ -89,6 +98,7 @@ TEST_CASE("the elements of a container are one group", "[held-in-heap]") {
   const nlohmann::json held = held_of(report.leaks[0]);
   CHECK(held.at("symbol") == "g_vector");
   CHECK(held.at("path") == "g_vector[*]");
+  CHECK(held.at("exact_path").is_null());
   CHECK(held.at("steps") == 1);
   CHECK(held.at("count") == 20);
 }
