@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
+#include "report/base/timed_wait.h"
+
 namespace culprit::report {
-namespace {
-
-constexpr std::chrono::milliseconds kStep{200};
-
-}  // namespace
 
 std::shared_ptr<const Exposition> FreshText::get(std::chrono::milliseconds longest) {
   const Clock::time_point end = Clock::now() + longest;
@@ -16,10 +13,7 @@ std::shared_ptr<const Exposition> FreshText::get(std::chrono::milliseconds longe
   wanted_ = true;
   wanted_changed_.notify_one();
   const std::uint64_t before = number_;
-  // In short steps by the time of day, which may be changed meanwhile: for the steady clock libstdc++ calls a function
-  // of glibc 2.30, and the packages run with 2.28.
-  while (!stopped_ && number_ == before && Clock::now() < end)
-    made_.wait_until(lock, std::chrono::system_clock::now() + std::min<Clock::duration>(end - Clock::now(), kStep));
+  wait_at_most(&made_, &lock, end - Clock::now(), [&] { return stopped_ || number_ != before; });
   return !stopped_ && number_ != before ? text_ : nullptr;
 }
 

@@ -14,6 +14,7 @@
 #include "report/base/file_error.h"
 #include "report/base/input_file.h"
 #include "report/base/random_text.h"
+#include "report/base/timed_wait.h"
 #include "report/base/words.h"
 #include "report/proc/process_folder.h"
 
@@ -87,7 +88,7 @@ FolderLink::~FolderLink() {
 void FolderLink::beat() {
   const milliseconds interval = beat_for(patience_);
   std::unique_lock<std::mutex> lock(mutex_);
-  for (unsigned number = 1; !stop_.wait_for(lock, interval, [this] { return stopping_; }); ++number) {
+  for (unsigned number = 1; !wait_at_most(&stop_, &lock, interval, [this] { return stopping_; }); ++number) {
     const std::string next = name_of(rank_, "here." + nonce_ + "." + std::to_string(number));
     std::error_code error;
     fs::rename(folder_ + "/" + here_, folder_ + "/" + next, error);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "report/base/timed_wait.h"
+
 namespace culprit::report {
 
 using std::chrono::duration;
@@ -36,7 +38,8 @@ void ReadingThread::work() {
   std::unique_lock<std::mutex> lock(mutex_);
   double wait = 0;
   while (true) {
-    changed_.wait_for(lock, duration<double>(wait), [this] { return ends_ || (now_ && !held_); });
+    wait_at_most(&changed_, &lock, std::chrono::duration_cast<steady_clock::duration>(duration<double>(wait)),
+                 [this] { return ends_ || (now_ && !held_); });
     if (ends_) return;
     if (!now_ && paused_) {
       wait = interval_;

@@ -1,7 +1,6 @@
 #include "report/watch/verdict.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "report/watch/trend.h"
@@ -75,6 +74,15 @@ Course course_of(const std::vector<double>& values) {
   return course;
 }
 
+// `base` to that power. Not std::pow(), whose newest version is of glibc 2.29: the packages run with 2.28.
+double power(double base, std::size_t exponent) {
+  double result = 1;
+  for (; exponent != 0; exponent /= 2, base *= base) {
+    if (exponent % 2 != 0) result *= base;
+  }
+  return result;
+}
+
 // Whether it levels off. The fewer the rises, the more of them may have come early by chance.
 bool is_fading(const Course& course, std::size_t windows) {
   const auto rises = static_cast<double>(course.rises);
@@ -84,7 +92,7 @@ bool is_fading(const Course& course, std::size_t windows) {
   if (course.flat_end == 0 || before < 4) return false;
   // As many windows without a rise, by chance, if the rate were that of the time before.
   const double missing = std::max(1 - rises / before, 0.5 / before);
-  return std::pow(missing, static_cast<double>(course.flat_end)) < kRare;
+  return power(missing, course.flat_end) < kRare;
 }
 
 // How the allocations that were made after the warm-up survive.
