@@ -17,7 +17,7 @@ bool wait_at_most(std::condition_variable* changed, std::unique_lock<std::mutex>
   const auto end = std::chrono::steady_clock::now() + longest;
   while (!is_so()) {
     const auto left = end - std::chrono::steady_clock::now();
-    if (left <= left.zero()) return false;
+    if (left <= std::chrono::steady_clock::duration::zero()) return false;
     changed->wait_until(*lock,
                         std::chrono::system_clock::now() + std::min<std::chrono::steady_clock::duration>(left, kStep));
   }

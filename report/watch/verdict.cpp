@@ -1,6 +1,7 @@
 #include "report/watch/verdict.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "report/watch/trend.h"

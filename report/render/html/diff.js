@@ -128,7 +128,7 @@ culprit.ChangeTable = class extends culprit.Table {
   }
 };
 
-// What variables, and other keepers, have kept in the caches of frameworks: what came, went or changed.
+// The keepers of live memory in frameworks' caches that came, went or changed.
 culprit.keeperChanges = function (keepers) {
   const { el, bytes } = culprit;
   if (keepers.length === 0) return null;
