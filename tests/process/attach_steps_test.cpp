@@ -104,7 +104,8 @@ TEST_CASE("an attach that a signal ends between two steps says so, and has undon
       check_runs_alone(pid);
       const bool ended = contains(attached.err, "interrupted;");
       CHECK((attached.exit_code == 0 || attached.exit_code == 128 + SIGTERM));
-      CHECK((ended || attached.exit_code != 128 + SIGTERM || attached.err.empty()));
+      // The signal may come before culprit has begun; the shell says "Terminated" then.
+      CHECK((ended || attached.exit_code != 128 + SIGTERM || !contains(attached.err, "culprit")));
       CHECK(contains(attached.err, "attached to") == (attached.exit_code == 0));
       if (ended) ++interrupted;
       const Finished detached = run_culprit({"detach", number, "--timeout", "60s"});
