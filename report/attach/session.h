@@ -1,7 +1,8 @@
 // The work of the process that attaches or detaches: step by step, each with a borrowed thread.
 #pragma once
 
-#include "report/attach/injector.h"
+#include "report/attach/injection.h"
+#include "report/attach/traced_process.h"
 
 namespace culprit::report {
 
