@@ -235,17 +235,15 @@ CULPRIT_LOADING bool refers_to_opening(const ElfModule& module) {
 
 // The pages of our segment that has this address: all of them, because the kernel would split the mapping for a part.
 CULPRIT_LOADING void find_segment(std::uint64_t address, std::uint64_t* begin, std::uint64_t* bytes) {
-  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
-    if (!is_own_module(module)) return false;
-    for (int i = 0; i < info.dlpi_phnum; ++i) {
-      const ElfW(Phdr)& header = info.dlpi_phdr[i];
-      const std::uint64_t first = info.dlpi_addr + header.p_vaddr;
-      if (header.p_type != PT_LOAD || address < first || address - first >= header.p_memsz) continue;
-      *begin = first & ~(header.p_align - 1);
-      *bytes = first + header.p_memsz - *begin;
-    }
-    return true;
-  });
+  struct dl_phdr_info info;
+  if (!find_module(address, &info)) return;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info.dlpi_phdr[i];
+    const std::uint64_t first = info.dlpi_addr + header.p_vaddr;
+    if (header.p_type != PT_LOAD || address < first || address - first >= header.p_memsz) continue;
+    *begin = first & ~(header.p_align - 1);
+    *bytes = first + header.p_memsz - *begin;
+  }
 }
 
 // From now on the loader asks culprit_bind() about these exports.

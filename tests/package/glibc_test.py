@@ -15,7 +15,7 @@ BUILD = pathlib.Path(sys.argv.pop(1))
 MOVED = {(2, 33), (2, 34)}
 NEW_NAMES = re.compile(r"pthread_(cond|mutex|rwlock)_clock\w+|sem_clockwait|mallinfo2|closefrom|_Fork|timespec_getres")
 # Of the compiler's own libraries on a new distribution, or of its headers: those of build-toolchain.sh have none.
-OF_COMPILER = re.compile(r"__libc_single_threaded|pthread_sigmask|_dl_find_object|arc4random|__isoc23_\w+|memfd_create")
+OF_COMPILER = re.compile(r"__libc_single_threaded|pthread_sigmask|_dl_find_object|arc4random|__isoc23_\w+")
 
 
 def newer_functions(path):
