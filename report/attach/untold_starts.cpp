@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <exception>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "interpose/format/run_starts.h"
 #include "report/attach/remote_symbols.h"
 #include "report/base/descriptor.h"
+#include "report/base/log.h"
 #include "report/cuda/library_names.h"
 #include "report/proc/loaded_library.h"
 #include "report/proc/process_folder.h"
@@ -29,6 +32,19 @@ std::chrono::nanoseconds processor_time() {
   timespec now = {};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+// Those that kthreadd started, from one file: a machine with 16 processors has 200 of them, and each look at one takes
+// 10 us. Empty where they are not seen (a PID namespace), and without CONFIG_PROC_CHILDREN.
+std::set<std::uint32_t> kernel_threads() {
+  constexpr std::uint64_t kKthreadd = 2;
+  std::set<std::uint32_t> found;
+  const ProcessFolder kthreadd(kProc, kKthreadd);
+  const std::optional<ProcessStat> stat = kthreadd.stat();
+  if (!stat || !stat->kernel_thread) return found;
+  std::istringstream numbers(kthreadd.text("task/2/children"));
+  for (std::uint32_t number = 0; numbers >> number;) found.insert(number);
+  return found;
 }
 
 bool has_mark(const ProcessFolder& process, const std::string& mark) {
@@ -110,6 +126,16 @@ UntoldStarts::UntoldStarts(std::string mark) : mark_(std::move(mark)) {
   control_groups_ = self.text("cgroup");
 }
 
+void UntoldStarts::begin_with(int command) noexcept try {
+  const std::optional<ProcessStat> stat = ProcessFolder(kProc, static_cast<std::uint64_t>(command)).stat();
+  if (!stat) return;
+  command_ticks_ = stat->start_ticks;
+  of_run_.insert({command, stat->start_ticks});
+  leaders_.insert(command);
+} catch (const std::exception& error) {
+  log::debug("the processes of the run cannot be watched", error);
+}
+
 bool UntoldStarts::has_told(int pid) {
   const ProcessFolder process(kProc, static_cast<std::uint64_t>(pid));
   const Mapped mapped = mapped_in(process);
@@ -137,8 +163,11 @@ bool UntoldStarts::is_of_run(const ProcessFolder& process, int pid, const Proces
   if (stat.start_ticks >= begin_ticks_ && (is_led_by_run(stat.group, all) || is_led_by_run(stat.session, all)))
     return true;
   if (has_mark(process, mark_)) return true;
-  // A copy of this process asks NVML.
-  return static_cast<int>(stat.parent) == ::getpid() && process.link("exe") != own_path_;
+  // Processes whose parent ended become children of this one, if it is the first of its PID namespace. A copy of this
+  // process that is ending has no path any more.
+  if (static_cast<int>(stat.parent) != ::getpid() || stat.start_ticks <= command_ticks_) return false;
+  const std::string path = process.link("exe");
+  return !path.empty() && path != own_path_;
 }
 
 // Whether its parent ended, as far as that can be told: the kernel then gives it to the first process of the PID
@@ -166,10 +195,11 @@ bool UntoldStarts::is_orphan(const ProcessFolder& process, const ProcessStat& st
 bool UntoldStarts::look_at_all(bool at_end) {
   undecided_ = 0;
   const int own = ::getpid();
+  const std::set<std::uint32_t> kernel = kernel_threads();
   std::map<int, ProcessStat> all;
   for_each_entry(kProc, [&](const char* name) {
     const std::optional<std::uint32_t> pid = whole_number(name);
-    if (!pid || static_cast<int>(*pid) == own) return;
+    if (!pid || static_cast<int>(*pid) == own || kernel.count(*pid) != 0) return;
     const std::optional<ProcessStat> stat = ProcessFolder(kProc, *pid).stat();
     if (stat && !stat->kernel_thread) all.emplace(static_cast<int>(*pid), *stat);
   });

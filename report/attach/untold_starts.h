@@ -5,13 +5,14 @@
 // descriptor it can do neither. Then it leaves its error in a variable of libculprit.so, which is read here as long as
 // it lives. A process that was started without LD_PRELOAD (su, sudo, env -i, a container) has the driver and no
 // libculprit.so. The processes of the run are those that were started with its environment, because a daemon has
-// another parent, those that descend from this one, because the environment of another user's cannot be read, and those
-// in a process group or session that a process of the run leads, because their parent may have ended.
+// another parent, those that descend from its command, because the environment of another user's cannot be read, and
+// those in a process group or session that a process of the run leads, because their parent may have ended.
 // Alternative: becoming their parent (PR_SET_CHILD_SUBREAPER), which changes what the program sees.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -51,6 +52,10 @@ class UntoldStarts {
   // `mark`: NAME=value, which only the processes of this run have in their environment.
   explicit UntoldStarts(std::string mark);
 
+  // The command runs. Older children of this process are not of the run: its copy that asks NVML, and those of a shell
+  // that became this process (`exec culprit run`). Never throws: without memory, the command's processes are known by
+  // their environment only.
+  void begin_with(int command) noexcept;
   // Looks, unless the last look is too near.
   void look();
   // When the command has ended: looks until no process of the run lives, for at most `wait`. Returns what was found, in
@@ -80,10 +85,11 @@ class UntoldStarts {
   const std::string mark_;
   std::string own_path_;
   std::uint64_t begin_ticks_ = 0;  // the start of this process
-  std::string control_groups_;     // of this process
+  std::uint64_t command_ticks_ = std::numeric_limits<std::uint64_t>::max();
+  std::string control_groups_;  // of this process
   std::chrono::steady_clock::time_point next_;
   std::map<Key, UntoldStart> found_;
-  std::set<Key> of_run_;   // that descended from this process when they were first seen
+  std::set<Key> of_run_;   // the command, and what was found to be of the run
   std::set<int> leaders_;  // the pids of all these
   // Processes that began in the time of the run: true, if the parent had ended at the first look.
   std::map<Key, bool> began_;

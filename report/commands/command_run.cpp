@@ -374,7 +374,7 @@ int run_program(const RunCommand& command) {
   forward_environment(&program, &environment);
   FailureWatch watch(place->pattern(), place->run());
   RunCharges charges(*untold);
-  const ChildResult child = run_child(program, environment, [&] {
+  const auto look = [&] {
     try {
       place->run_starts().look();
       untold->look();
@@ -383,7 +383,8 @@ int run_program(const RunCommand& command) {
       log::debug("the processes of the run cannot be watched", error);
     }
     return watch.look();
-  });
+  };
+  const ChildResult child = run_child(program, environment, look, [&](pid_t started) { untold->begin_with(started); });
   if (child.start_errno != 0) {
     const int code = start_failure(command.command.front(), child.start_errno);
     ChildResult not_started;

@@ -229,7 +229,10 @@ int watch_program(const WatchCommand& command) {
     stopped = true;
     return kUntilKilled;
   };
-  const ChildResult child = run_child(program, environment, look, [&](pid_t started) { pid = started; });
+  const ChildResult child = run_child(program, environment, look, [&](pid_t started) {
+    pid = started;
+    untold.begin_with(started);
+  });
   if (child.start_errno != 0) {
     log::error(command.program.front() + ": " + std::strerror(child.start_errno));
     return child.start_errno == ENOENT ? kExitNotFound : kExitNotExecutable;

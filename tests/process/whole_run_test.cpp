@@ -59,6 +59,18 @@ TEST_CASE("a process without CUDA that outlives the command is counted", "[whole
   CHECK_FALSE(has(moment.err, "went on after"));
 }
 
+TEST_CASE("a process of the shell that became culprit is not of the run", "[whole]") {
+  if (on_gpu()) return;
+  RunOptions options;
+  options.environment["LD_LIBRARY_PATH"] = (culprit_path().parent_path() / "../simcuda").string();
+  const std::string text = std::string("sleep 3") + kQuiet + "& exec " + culprit_path().string() +
+                           " run --require-complete -- " + subject_path("free_null").string();
+  const Finished run = run_program(line(text), options);
+  INFO(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK_FALSE(has(run.err, "went on after"));
+}
+
 TEST_CASE("a process that was started without the library is not known", "[whole]") {
   if (on_gpu()) return;
   const std::string free_null = subject_path("free_null").string();
