@@ -1,6 +1,8 @@
 #include "report/commands/option_groups.h"
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace culprit::report {
@@ -8,13 +10,9 @@ namespace {
 
 constexpr std::size_t kFitsScreen = 12;  // options that need no headings
 
-struct OptionGroup {
-  const char* heading;
-  std::vector<std::string> names;
-};
-
-const std::vector<OptionGroup>& groups() {
-  static const std::vector<OptionGroup> all = {
+// By the name of the option.
+std::map<std::string, std::string> headings_of_options() {
+  const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
       {"Recording",
        {"--keep", "--out", "--wait", "--paused", "--require-cuda", "--no-framework-caches", "--torch-history",
         "--audit", "--depth", "--log"}},
@@ -32,14 +30,18 @@ const std::vector<OptionGroup>& groups() {
       {"Verdict",
        {"--fail-on", "--require-complete", "--error-exitcode", "--baseline", "--write-baseline", "--allow-growth"}},
   };
-  return all;
+  std::map<std::string, std::string> headings;
+  for (const auto& [heading, names] : groups) {
+    for (const char* name : names) headings[name] = heading;
+  }
+  return headings;
 }
 
 }  // namespace
 
 void group_options(OptionList* options) {
-  if (options->options().size() <= kFitsScreen) return;
-  for (const OptionGroup& group : groups()) options->group(group.heading, group.names);
+  static const std::map<std::string, std::string> headings = headings_of_options();
+  if (options->options().size() > kFitsScreen) options->group(headings);
 }
 
 }  // namespace culprit::report

@@ -375,10 +375,11 @@ Option& OptionList::find(const std::string& name) { return *at(name); }
 
 void OptionList::remove(const std::string& name) { options_.erase(at(name)); }
 
-void OptionList::group(const std::string& heading, const std::vector<std::string>& names) {
+void OptionList::group(const std::map<std::string, std::string>& headings) {
   for (Option& option : options_) {
     for (const std::string& name : names_of(option)) {
-      if (std::find(names.begin(), names.end(), name) != names.end()) option.group = heading;
+      const auto heading = headings.find(name);
+      if (heading != headings.end()) option.group = heading->second;
     }
   }
 }

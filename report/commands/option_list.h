@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -104,8 +105,8 @@ class OptionList {
   // The option with this name ("--output"). Throws std::out_of_range when there is none.
   Option& find(const std::string& name);
   void remove(const std::string& name);
-  // Puts options under a heading in the help. Names that this command does not have are left out.
-  void group(const std::string& heading, const std::vector<std::string>& names);
+  // Puts options under headings in the help: `headings` by the names of options, which may be those of other commands.
+  void group(const std::map<std::string, std::string>& headings);
 
   // `problem` is asked once all options have their values; it returns "" when they fit together. Problems are asked for
   // in the order of these calls.

@@ -2,6 +2,7 @@
 import contextlib
 import os
 import re
+import select
 import subprocess
 import threading
 import time
@@ -199,19 +200,14 @@ def kill_children():
 
 def wait(process, timeout):
     """(exit code, resource usage); (None, ...) after a timeout, when the whole process group was killed."""
-    deadline = time.monotonic() + timeout
-    # Polling would round wall times up; a timer thread would be heavier than this alarm-free wait in slices that grow
-    # with the time.
-    pause = 0.0002
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid != 0:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return process.returncode, usage
-        if time.monotonic() > deadline:
-            kill(process.pid)
-            _, _, usage = os.wait4(process.pid, 0)
-            process.returncode = -9
-            return None, usage
-        time.sleep(pause)
-        pause = min(pause * 1.05, 0.02)
+    # Without polling, whose pauses would round the time of a start up.
+    end = os.pidfd_open(process.pid)
+    try:
+        ended = bool(select.select([end], [], [], timeout)[0])
+    finally:
+        os.close(end)
+    if not ended:
+        kill(process.pid)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode if ended else None, usage
