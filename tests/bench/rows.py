@@ -190,7 +190,8 @@ def under_run(runner, side, simulated, row):
     """One row of the runtime's program, alone or as the command of `culprit run`."""
     program = [runner.program("bench_runtime") if simulated else on_gpu(runner), row]
     command = [str(runner.tree / "bin/culprit"), "run", "--", *program] if side == "culprit" else program
-    return runner.run(command, "nothing", simulated, SIMCUDA_THREADS="3")
+    # The symbols of the first run serve the next ones.
+    return runner.run(command, "nothing", simulated, SIMCUDA_THREADS="3", CULPRIT_CACHE=str(runner.work / "cache"))
 
 
 def beside_neighbour(simulated):
