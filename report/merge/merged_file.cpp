@@ -390,13 +390,19 @@ bool is_merged_file(const std::string& path) {
 
 namespace {
 
+// The fields of a report; its frames and stacks are added to the tables.
+Json write_report(const Report& report, WrittenTables* tables) {
+  Writer writer(tables);
+  fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
+  return writer.take();
+}
+
 void write(const Report& report, std::ostream& out) {
   WrittenTables tables;
-  Writer writer(&tables);
-  fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
+  const Json written = write_report(report, &tables);
   out << "{\"schema\":\"" << kMergedSchema << "\",\n\"modules\":" << json_text(tables.modules)
       << ",\n\"frames\":" << json_text(tables.frames) << ",\n\"variables\":" << json_text(tables.variables)
-      << ",\n\"stacks\":" << json_text(tables.stacks) << ",\n\"report\":" << json_text(writer.take()) << "}\n";
+      << ",\n\"stacks\":" << json_text(tables.stacks) << ",\n\"report\":" << json_text(written) << "}\n";
 }
 
 // As it was written, `bytes` long. The file `path` is named in messages.
@@ -431,14 +437,22 @@ void write_merged_file(const std::string& path, const Report& report) {
   file.commit();
 }
 
-std::string merged_text(const Report& part) {
-  std::ostringstream text;
-  write(part, text);
-  return text.str();
+std::string merged_part(const Report& part) {
+  WrittenTables tables;
+  Json all = {{"schema", kMergedSchema}, {"report", write_report(part, &tables)}};
+  all["modules"] = std::move(tables.modules);
+  all["frames"] = std::move(tables.frames);
+  all["variables"] = std::move(tables.variables);
+  all["stacks"] = std::move(tables.stacks);
+  std::string bytes;
+  Json::to_cbor(all, bytes);
+  return bytes;
 }
 
-Report read_merged_text(const std::string& text, const std::string& name) {
-  return read(parse_json(text), text.size(), name);
+Report read_merged_part(const std::string& bytes, const std::string& name) {
+  // A number, and the name of a field, has more bytes as text.
+  constexpr std::size_t kBytesOfText = 4;
+  return read(Json::from_cbor(bytes, true, false), kBytesOfText * bytes.size(), name);
 }
 
 Report read_merged_file(const std::string& path, const JudgeOptions& options) {

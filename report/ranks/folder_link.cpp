@@ -25,7 +25,13 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestPause{5};
-constexpr milliseconds kLongestPause{250};
+// Ranks of one machine need not wait long for one another. Those of a large job do, whose looks take time of the file
+// server.
+milliseconds longest_pause(std::size_t files) {
+  constexpr std::size_t kLeast = 10;
+  constexpr std::size_t kMost = 250;
+  return milliseconds(std::clamp(files / 4, kLeast, kMost));
+}
 
 std::string name_of(unsigned rank, const std::string& what) { return "rank" + std::to_string(rank) + "." + what; }
 
@@ -117,6 +123,7 @@ std::vector<std::vector<std::string>> FolderLink::look() {
     life.changed = now;
   }
   first_look_ = false;
+  longest_pause_ = longest_pause(names.size());
   return names;
 }
 
@@ -137,7 +144,7 @@ FolderLink::State FolderLink::state_of(unsigned rank) const {
 
 void FolderLink::pause() {
   std::this_thread::sleep_for(pause_);
-  pause_ = std::min(kLongestPause, pause_ * 2);
+  pause_ = std::min(longest_pause_, pause_ * 2);
 }
 
 void FolderLink::write(const std::string& name, const std::string& text) const {

@@ -62,6 +62,7 @@ class FolderLink : public RankLink {
   const Clock::time_point start_;
   bool first_look_ = true;
   std::chrono::milliseconds pause_{};
+  std::chrono::milliseconds longest_pause_{};
   std::map<unsigned, std::map<std::string, Life>> lives_;  // by rank and nonce
   std::vector<std::string> written_;                       // to be removed in the end
   bool done_ = false;

@@ -31,7 +31,7 @@ class RankOfMerge {
     read_share_of({self_.rank}, jobs_ != 0 ? jobs_ : threads_of_rank(self_));
     for (const unsigned below : ranks_below(self_.rank, self_.size)) collect(below);
     if (self_.rank != 0) {
-      if (part_.files.merged != 0) part_.merged = merged_text(merger_.finish_part());
+      if (part_.files.merged != 0) part_.merged = merged_part(merger_.finish_part());
       link_.give(part_text(part_), rank_above(self_.rank));
       return std::nullopt;
     }
@@ -82,7 +82,7 @@ class RankOfMerge {
         *problem = "it was given other dumps, or sees other files in their folder";
         return false;
       }
-      if (!part.merged.empty()) merger_.add(read_merged_text(part.merged, name));
+      if (!part.merged.empty()) merger_.add(read_merged_part(part.merged, name));
       add(part.files, part.ranks);
       return true;
     } catch (const FileError& error) {

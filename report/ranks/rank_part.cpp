@@ -9,10 +9,13 @@ namespace culprit::report {
 
 using Json = nlohmann::json;
 
-// The first line is about the part, the rest is its report: so the large text is read once.
+// The first line is about the part, the rest is its report: so the large part is read once.
 std::string part_text(const RankPart& part) {
-  const Json head = {
-      {"list", part.list}, {"ranks", part.ranks}, {"merged", part.files.merged}, {"errors", part.files.errors}};
+  const Json head = {{"list", part.list},
+                     {"ranks", part.ranks},
+                     {"merged", part.files.merged},
+                     {"errors", part.files.errors},
+                     {"bytes", part.merged.size()}};
   return head.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n" + part.merged;
 }
 
@@ -28,6 +31,7 @@ RankPart read_part(const std::string& text, const std::string& name) {
     head.at("errors").get_to(part.files.errors);
     part.merged = text.substr(end + 1);
     if (part.ranks.empty() || part.merged.empty() != (part.files.merged == 0)) throw FileError("");
+    if (part.merged.size() != head.at("bytes").get<std::size_t>()) throw FileError("");
     return part;
   } catch (const std::exception&) {
     throw FileError(name + " is damaged");

@@ -12,7 +12,7 @@ struct RankPart {
   std::string list;             // a hash of the files' names, so that ranks that see different ones are noticed
   std::vector<unsigned> ranks;  // whose shares are in the part
   PartOfJob files;
-  std::string merged;  // merged_text(); empty: no file could be read
+  std::string merged;  // merged_part(); empty: no file could be read
 };
 
 std::string part_text(const RankPart& part);

@@ -181,7 +181,7 @@ ShownReports reports_of(const JobCode& code, const std::vector<std::vector<char>
     merger.add(std::move(report), most ? cache.stacks.get() : nullptr);
     if (most) cache.limit();
   }
-  shown.merged = merged_text(merger.finish(false));
+  shown.merged = merged_part(merger.finish(false));
   return shown;
 }
 
