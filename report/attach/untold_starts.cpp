@@ -9,7 +9,6 @@
 #include <exception>
 #include <iterator>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "interpose/format/run_starts.h"
@@ -37,14 +36,12 @@ std::chrono::nanoseconds processor_time() {
 // Those that kthreadd started, from one file: a machine with 16 processors has 200 of them, and each look at one takes
 // 10 us. Empty where they are not seen (a PID namespace), and without CONFIG_PROC_CHILDREN.
 std::set<std::uint32_t> kernel_threads() {
-  constexpr std::uint64_t kKthreadd = 2;
-  std::set<std::uint32_t> found;
-  const ProcessFolder kthreadd(kProc, kKthreadd);
+  constexpr std::uint32_t kKthreadd = 2;
+  const ProcessFolder kthreadd(kProc, std::uint64_t{kKthreadd});
   const std::optional<ProcessStat> stat = kthreadd.stat();
-  if (!stat || !stat->kernel_thread) return found;
-  std::istringstream numbers(kthreadd.text("task/2/children"));
-  for (std::uint32_t number = 0; numbers >> number;) found.insert(number);
-  return found;
+  if (!stat || !stat->kernel_thread) return {};
+  const std::vector<std::uint32_t> found = kthreadd.thread(kKthreadd).children();
+  return {found.begin(), found.end()};
 }
 
 bool has_mark(const ProcessFolder& process, const std::string& mark) {

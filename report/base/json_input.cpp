@@ -33,7 +33,39 @@ bool is_deep(const std::string& text) {
   return false;
 }
 
+// The same for CBOR: reading ends at the level that is too deep.
+class CborDepth : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool start_object(std::size_t) override { return ++depth_ <= kDeepest; }
+  bool end_object() override { return end_array(); }
+  bool start_array(std::size_t) override { return ++depth_ <= kDeepest; }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  int depth_ = 0;
+};
+
 }  // namespace
+
+Json parse_cbor(const std::string& bytes) try {
+  CborDepth depth;
+  if (!Json::sax_parse(bytes, &depth, Json::input_format_t::cbor)) return Json(Json::value_t::discarded);
+  return Json::from_cbor(bytes);
+} catch (const Json::exception&) {  // also a list that says to be longer than any can be
+  return Json(Json::value_t::discarded);
+}
 
 Json parse_json(const std::string& text, std::string* problem) {
   if (is_deep(text)) {

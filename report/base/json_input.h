@@ -1,4 +1,4 @@
-// Reads JSON of unknown origin.
+// Reads JSON of unknown origin, as text and as CBOR.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,9 @@ nlohmann::json read_json(const std::string& path, std::size_t* bytes = nullptr, 
 
 // Likewise for a text in memory.
 nlohmann::json parse_json(const std::string& text, std::string* problem = nullptr);
+
+// Likewise for CBOR (RFC 8949).
+nlohmann::json parse_cbor(const std::string& bytes);
 
 // A member of an object. One that is missing or of another type is read as 0, false or empty: another version may have
 // written it.

@@ -452,7 +452,7 @@ std::string merged_part(const Report& part) {
 Report read_merged_part(const std::string& bytes, const std::string& name) {
   // A number, and the name of a field, has more bytes as text.
   constexpr std::size_t kBytesOfText = 4;
-  return read(Json::from_cbor(bytes, true, false), kBytesOfText * bytes.size(), name);
+  return read(parse_cbor(bytes), kBytesOfText * bytes.size(), name);
 }
 
 Report read_merged_file(const std::string& path, const JudgeOptions& options) {

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 
 #include "report/base/descriptor.h"
@@ -136,6 +137,11 @@ std::string ProcessFolder::program_head(std::size_t size) const {
   const ssize_t count = file.is_open() ? ::read(file.get(), head.data(), size) : 0;
   head.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   return head;
+}
+
+std::vector<std::uint32_t> ProcessFolder::children() const {
+  std::istringstream numbers(text("children"));
+  return {std::istream_iterator<std::uint32_t>(numbers), {}};
 }
 
 std::vector<std::uint32_t> ProcessFolder::threads() const {

@@ -88,6 +88,8 @@ class ProcessFolder {
   ThreadCall current_call() const;
   // The first bytes of the program's file; fewer than `size` where it is shorter.
   std::string program_head(std::size_t size) const;
+  // Of a thread: the processes that it started. Needs CONFIG_PROC_CHILDREN.
+  std::vector<std::uint32_t> children() const;
   // The threads, also those that have ended, in the order of their numbers.
   std::vector<std::uint32_t> threads() const;
   // The folder with the process's memory, files and names. It is the one of another thread when main() has ended by

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include <sstream>
 #include <vector>
 
 #include "interpose/format/signal_names.h"
@@ -24,8 +23,8 @@ constexpr int kLooks = 20;
 constexpr useconds_t kPause = 5000;
 
 void add_descendants(const std::string& proc, std::uint32_t pid, std::vector<std::uint32_t>* found) {
-  std::istringstream children(ProcessFolder(proc, pid).thread(pid).text("children"));
-  for (std::uint32_t child = 0; children >> child && found->size() < 1000;) {
+  for (const std::uint32_t child : ProcessFolder(proc, pid).thread(pid).children()) {
+    if (found->size() >= 1000) break;
     if (has_library(proc, child)) found->push_back(child);
     add_descendants(proc, child, found);
   }

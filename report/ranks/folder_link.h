@@ -1,10 +1,10 @@
 // Ranks that pass their parts on as files in a folder that all of them see, beside the output. It works with every
 // launcher, and goes on when a rank dies.
 //
-//     rank3.here.NONCE.17         sign of life: the last number grows while rank 3 runs; "gone" in place of "here": it
-//     gave up rank3.ask.ASKER             a rank with the nonce ASKER wants the part of rank 3 rank3.part.NONCE the
-//     part; whoever takes it removes it, which tells rank 3 that it is done rank3.answer.ASKER.NONCE    to ASKER: the
-//     part has this nonce
+// - rank3.here.NONCE.17: a sign of life, whose last number grows while rank 3 runs; rank3.gone.NONCE: it gave up.
+// - rank3.ask.ASKER: a rank with the nonce ASKER wants the part of rank 3.
+// - rank3.part.NONCE: the part. The rank that takes it removes it, which tells rank 3 that it is done.
+// - rank3.answer.ASKER.NONCE: to ASKER, the part has this nonce.
 //
 // An earlier run may have left files of each kind behind, and the clocks of two machines may differ. So no time of a
 // file is looked at: an answer repeats the nonce of the living rank that asked, and a rank lives only while its name

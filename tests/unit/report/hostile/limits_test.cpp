@@ -261,6 +261,9 @@ TEST_CASE("JSON of endless depth is refused", "[report][hostile][limits]") {
   std::string problem;
   CHECK(parse_json(repeated("[", 101) + repeated("]", 101), &problem).is_discarded());
   CHECK(problem == "its lists are nested too deeply");
+  CHECK(parse_cbor(repeated("\x81", 99) + "\x80").is_array());
+  CHECK(parse_cbor(repeated("\x81", 1000000)).is_discarded());
+  CHECK(parse_cbor("\xbb\xff\xff\xff\xff\xff\xff\xff\xfe").is_discarded());
   CHECK_FALSE(parse_json(R"({"a": "[[[[[[[[[[[[[[\"]"})").is_discarded());
 }
 
