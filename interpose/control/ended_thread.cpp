@@ -2,6 +2,7 @@
 
 #include "interpose/control/marks.h"
 #include "interpose/metering/live_bytes.h"
+#include "interpose/metering/stream_use.h"
 #include "interpose/process/known_threads.h"
 #include "interpose/process/recording.h"
 #include "interpose/process/rooms_above.h"
@@ -21,6 +22,7 @@ void end_recorded_thread() {
   process->tables.threads.end(thread_state.index, now_ns(*process), thread_state.sums.made, thread_state.sums.ended,
                               process->dump);
   flush_live_bytes(*process);
+  StreamUse::give_up(&thread_state.vacant_stream);
   if (thread_state.dump.counters != nullptr) process->tables.counters.give_back(thread_state.dump.counters);
   thread_state.dump.counters = nullptr;
   thread_state.session = ThreadState::kNoSession;

@@ -39,9 +39,9 @@ Ref LiveTable::drop_stale(Ref ref, Ref stale, bool locked, DumpWriter& dump, Thr
   return stale == 0 ? 0 : ref;
 }
 
-void LiveTable::index_event(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
+void LiveTable::index_spare(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
   const int saved_errno = errno;
-  young_.note_closed(&own->young_events);
+  young_.note_closed(&own->young(static_cast<std::uint8_t>(record.tag >> 8)));
   add_to_index(record, dump, own);
   errno = saved_errno;
 }

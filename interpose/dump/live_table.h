@@ -103,27 +103,30 @@ class LiveTable {
                    ThreadRecords* own = nullptr);
   void put_back(format::Ref ref, DumpWriter& dump);
 
-  // The fast path for CUDA events, which are usually ended soon by their own thread. spare_event(): the record for the
-  // thread's next event on this device; Ref 0 = none, call add() instead. make_event(): fills that record;
-  // `fill(record)` need not store `state`, kind, thread and device, which the record still has. end_event(): take() and
-  // retire() of an event among the thread's young records; 0 = it is not there. take_back_event(): undoes end_event(),
-  // so that the record is as take() returns it; false when the record was already reused.
-  static YoungRecords::Spare spare_event(ThreadRecords* own, std::uint8_t device) {
-    return own->young_events.spare(tag_of(space_of(format::Kind::kEvent), device));
+  // The fast path for CUDA events and streams, which are usually ended soon by their own thread. spare(): the record
+  // for the thread's next one on this device; Ref 0 = none, call add() instead. make_in_spare(): fills that record;
+  // `fill(record)` need not store `state`, kind, thread and device, which the record still has. end_young(): take() and
+  // retire() of one among the thread's young records; 0 = it is not there. take_back(): undoes end_young(), so that the
+  // record is as take() returns it; false when the record was already reused.
+  template <format::Kind kind>
+  static YoungRecords::Spare spare(ThreadRecords* own, std::uint8_t device) {
+    return own->young(space_of(kind)).spare(tag_of(space_of(kind), device));
   }
-  template <typename Fill>
-  void make_event(std::uint64_t handle, const YoungRecords::Spare& spare, Fill fill, DumpWriter& dump,
-                  ThreadRecords* own);
-  format::Ref end_event(std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
-    format::Ref ref = own->young_events.end(handle);
+  template <format::Kind kind, typename Fill>
+  void make_in_spare(std::uint64_t handle, const YoungRecords::Spare& spare, Fill fill, DumpWriter& dump,
+                     ThreadRecords* own);
+  template <format::Kind kind>
+  format::Ref end_young(std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
+    format::Ref ref = own->young(space_of(kind)).end(handle);
     if (CULPRIT_LIKELY(ref != 0))
       publish_next<format::AllocationState::kLive, format::AllocationState::kEmpty>(
           dump.at<format::AllocationRecord>(ref));
     return ref;
   }
-  bool take_back_event(format::Ref ref, std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
+  template <format::Kind kind>
+  bool take_back(format::Ref ref, std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
     auto* record = dump.at<format::AllocationRecord>(ref);
-    if (record->handle != handle || !own->young_events.take_spare(ref)) return false;
+    if (record->handle != handle || !own->young(space_of(kind)).take_spare(ref)) return false;
     publish(record, format::AllocationState::kFreeing, false);
     return true;
   }
@@ -186,7 +189,9 @@ class LiveTable {
   }
   void end_thread(ThreadRecords* own, DumpWriter& dump) {
     own->for_each_young([&](YoungRecords* young) { young_.leave(young, into_index(dump)); });
-    own->young_events.take_spares([&](format::Ref ref) { records_.give(&own->unused, ref, true, dump); });
+    own->for_each_young([&](YoungRecords* young) {
+      young->take_spares([&](format::Ref ref) { records_.give(&own->unused, ref, true, dump); });
+    });
     records_.give_all(&own->unused, dump);
   }
 
@@ -300,8 +305,8 @@ class LiveTable {
       records_.give(&own->unused, record.ref, true, dump);
     }
   }
-  // make_event() found the thread's young records closed. Keeps errno, because the fast path does not save it.
-  CULPRIT_COLD void index_event(YoungRecord record, DumpWriter& dump, ThreadRecords* own);
+  // make_in_spare() found the thread's young records closed. Keeps errno, because the fast path does not save it.
+  CULPRIT_COLD void index_spare(YoungRecord record, DumpWriter& dump, ThreadRecords* own);
   // add_to_index() found `stale` in the place of `ref`, or (0) no room, or could not lock the shard.
   CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, bool locked, DumpWriter& dump,
                                       ThreadRecords* own);
@@ -364,15 +369,16 @@ __attribute__((noinline)) format::Ref LiveTable::take_shared(std::uint8_t space,
   return take_indexed(here, handle, device, dump);
 }
 
-template <typename Fill>
-__attribute__((always_inline)) inline void LiveTable::make_event(std::uint64_t handle, const YoungRecords::Spare& spare,
-                                                                 Fill fill, DumpWriter& dump, ThreadRecords* own) {
+template <format::Kind kind, typename Fill>
+__attribute__((always_inline)) inline void LiveTable::make_in_spare(std::uint64_t handle,
+                                                                    const YoungRecords::Spare& spare, Fill fill,
+                                                                    DumpWriter& dump, ThreadRecords* own) {
   auto* record = dump.at<format::AllocationRecord>(spare.ref);
   record->handle = handle;
   fill(record);
   publish_next<format::AllocationState::kEmpty, format::AllocationState::kLive>(record);
-  if (CULPRIT_LIKELY(own->young_events.add_spare(spare, handle))) return;
-  index_event({handle, spare.ref, tag_of(space_here(space_of(record->kind)), record->device)}, dump, own);
+  if (CULPRIT_LIKELY(own->young(space_of(kind)).add_spare(spare, handle))) return;
+  index_spare({handle, spare.ref, tag_of(space_here(space_of(kind)), record->device)}, dump, own);
 }
 
 template <typename Device>

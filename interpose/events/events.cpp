@@ -7,6 +7,7 @@
 #include "interpose/events/probes.h"
 #include "interpose/events/record_ends.h"
 #include "interpose/events/sharing.h"
+#include "interpose/events/streams.h"
 #include "interpose/format/device_bytes.h"
 #include "interpose/metering/executables.h"
 #include "interpose/metering/live_bytes.h"
@@ -43,11 +44,6 @@ CULPRIT_HOT Place place_of_stream(Process& process, CUstream stream) {
   return thread.dump.stream.place;
 }
 
-// The driver may reuse the handle of a destroyed stream.
-void note_stream(Process& process, Kind kind) {
-  if (kind == Kind::kStream) process.hooks.stream_epoch.fetch_add(1, std::memory_order_release);
-}
-
 __attribute__((always_inline)) inline Place resolve(Process& process, const Where& where) {
   switch (where.by) {
     case Where::By::kDevice:
@@ -71,13 +67,13 @@ __attribute__((always_inline)) inline Place resolve(Process& process, const Wher
 constexpr int kUsualBits = 38;  // 256 GiB
 
 // The most bytes that an allocation of this kind can have.
-CULPRIT_COLD std::uint64_t possible_bytes(Process& process, const Made& made, std::uint8_t ordinal) {
+CULPRIT_COLD std::uint64_t possible_bytes(Process& process, Kind kind, std::uint64_t bytes, std::uint8_t ordinal) {
   constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 47;
   std::uint64_t most = kAddressSpace;
   const format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
-  if (is_on_device(made.kind) && made.kind != Kind::kManaged && device != nullptr && device->first.total_bytes != 0)
+  if (is_on_device(kind) && kind != Kind::kManaged && device != nullptr && device->first.total_bytes != 0)
     most = device->first.total_bytes;
-  return made.bytes < most ? made.bytes : most;
+  return bytes < most ? bytes : most;
 }
 
 // `mapped_memory`: only for kIsMapping.
@@ -89,8 +85,8 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint32_t 
   if (CULPRIT_UNLIKELY(process == nullptr)) return;
   Place place = kOnlyHandle || kIsMapping ? current_place(*process) : resolve(*process, made.where);
   std::uint8_t flags = made.flags;
-  std::uint64_t bytes = made.bytes;
-  if (CULPRIT_UNLIKELY(bytes >> kUsualBits != 0)) bytes = possible_bytes(*process, made, place.device);
+  std::uint64_t bytes = kOnlyHandle ? 0 : made.bytes;
+  if (CULPRIT_UNLIKELY(bytes >> kUsualBits != 0)) bytes = possible_bytes(*process, made.kind, bytes, place.device);
   if (CULPRIT_UNLIKELY((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0)) {
     if (!note_mode(*process, place.device, is_on_device(made.kind) ? bytes : 0, &flags)) return;
     space = space_here(space);  // with another life than 0, kModeSeveralLives is set
@@ -131,7 +127,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint32_t 
   count_allocation(thread_state.dump.counters, stack, bytes, process->dump);
   if (kOnlyHandle || !is_memory(made.kind)) {
     count_object(thread_state.dump.counters, process->dump);
-    note_stream(*process, made.kind);
+    if (made.kind == Kind::kStream) note_stream_made(made.handle);
     return;
   }
   probe_allocation(*process->dump.at<AllocationRecord>(ref), ref);
@@ -207,7 +203,7 @@ void Ending::finish(CUresult status) {
     if (!is_memory(record.kind)) {
       count_object_free(thread_state.dump.counters, process->dump);
       count_gone(*process, record.thread);
-      note_stream(*process, record.kind);
+      if (record.kind == Kind::kStream) note_stream_gone(*process, record);
       process->tables.live.retire(record_, process->dump, {}, own_records());
       return;
     }

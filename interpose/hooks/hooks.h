@@ -10,10 +10,10 @@
 #include "interpose/causes/failed_calls.h"
 #include "interpose/driver/api.h"
 #include "interpose/driver/entry_points.h"
-#include "interpose/events/cuda_events.h"
 #include "interpose/events/events.h"
 #include "interpose/events/pool_places.h"
 #include "interpose/events/sharing.h"
+#include "interpose/events/short_lives.h"
 #include "interpose/hooks/array_bytes.h"
 #include "interpose/hooks/saturating.h"
 #include "interpose/metering/executables.h"
@@ -83,13 +83,13 @@ inline void note_result_by_flags(CUresult status) {
   }
 }
 
-// Records the resource that a row made. Events have a fast path of their own, which may decline. `describe()`:
-// the resource for the general path. `taken`: what the driver took for itself, if that was measured.
+// Records the resource that a row made. Events and streams have a fast path of their own, which may decline.
+// `describe()`: the resource for the general path. `taken`: what the driver took for itself, if that was measured.
 template <format::Kind kind, typename Describe>
 __attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64_t handle, std::int64_t taken,
                                                             Describe describe) {
-  if constexpr (kind == format::Kind::kEvent) {
-    if (note_cuda_event(api, handle)) return;
+  if constexpr (has_short_lives(kind)) {
+    if (CULPRIT_LIKELY(note_short_life<kind>(api, handle))) return;
   }
   const Made made = describe();
   if constexpr (kind == format::Kind::kMemoryPool)
@@ -135,6 +135,13 @@ __attribute__((always_inline)) inline CUresult call_metered(Api api, Call call, 
   if constexpr (what == DriverMemory::kNone) {
     return call();
   } else {
+    if constexpr (what == DriverMemory::kStreams) {
+      if (StreamSort* sort = sort_of_settled_stream(api); CULPRIT_LIKELY(sort != nullptr)) {
+        const CUresult status = call();
+        if (CULPRIT_LIKELY(status == CUDA_SUCCESS)) StreamUse::note_made(*sort, &thread_state.vacant_stream);
+        return status;
+      }
+    }
     MeteredCall metered(api, what);
     const CUresult status = call();
     *taken = metered.finish(status == CUDA_SUCCESS);
@@ -146,16 +153,15 @@ __attribute__((always_inline)) inline CUresult call_metered(Api api, Call call, 
 // is taken before the call, and given back when the driver refuses.
 template <format::Kind kind, typename Call>
 __attribute__((always_inline)) inline CUresult call_and_end(Api api, std::uint64_t handle, Call call) {
-  if constexpr (kind == format::Kind::kEvent) {
-    const format::Ref ended = end_cuda_event(handle);
+  if constexpr (has_short_lives(kind)) {
+    const format::Ref ended = end_short_life<kind>(handle);
     if (CULPRIT_LIKELY(ended != 0)) {
       const CUresult status = call();
-      if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS)) take_back_cuda_event(api, handle, ended, status);
+      if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS)) take_back_short_life(api, kind, handle, ended, status);
       return status;
     }
   }
   Ending ending(api, kind, handle);
-  if constexpr (kind == format::Kind::kStream) note_stream_ended(ending.record());
   // The driver keeps the memory of streams and executable graphs for the next ones.
   constexpr DriverMemory kReturned =
       memory_of(kind) == DriverMemory::kModules ? DriverMemory::kModules : DriverMemory::kNone;

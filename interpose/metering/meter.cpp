@@ -114,7 +114,7 @@ CULPRIT_HOT bool Meter::needs_reading(Process& process, Measurement* measurement
   StreamUse::Sort* sort = streams_.find(place.context, measurement->api, true);
   StreamUse::Expected expected = {};
   if (sort != nullptr) {
-    expected = StreamUse::expected(*sort);
+    expected = StreamUse::expected(*sort, thread_state.vacant_stream);
     if (CULPRIT_LIKELY(expected.next == StreamUse::Next::kKnown && expected.bytes == 0)) {
       measurement->streams = sort;
       return false;
@@ -404,7 +404,7 @@ void Meter::finish_stream(Process& process, const Measurement& measurement, bool
     __atomic_fetch_add(&charged_[measurement.device], growth.bytes, __ATOMIC_RELAXED);
   }
   if (streams != nullptr && made) {
-    StreamUse::note_made(*streams);
+    StreamUse::note_made(*streams, &thread_state.vacant_stream);
     if (measurement.begun && growth.known && measurement.expected.raises)
       StreamUse::note_measured(*streams, growth.bytes);
   }

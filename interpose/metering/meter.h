@@ -58,7 +58,13 @@ class Meter {
     return !measurement.begun && measurement.expected.bytes == 0;
   }
   // A stream that this context's call `api` made has ended.
-  void note_stream_ended(std::uint32_t context, Api api) { streams_.note_ended(context, api); }
+  void note_stream_ended(std::uint32_t context, Api api) {
+    streams_.note_ended(context, api, &thread_state.vacant_stream);
+  }
+  // After that: the driver refused.
+  void note_stream_stays(std::uint32_t context, Api api) {
+    streams_.note_stays(context, api, &thread_state.vacant_stream);
+  }
 
   // A call that makes a context on `measurement->device`; `made`: the new context.
   void begin_context(Process& process, Measurement* measurement);

@@ -21,6 +21,17 @@ bool asks_for_variable(Api api) {
 
 }  // namespace
 
+CULPRIT_HOT StreamSort* sort_of_settled_stream(Api api) {
+  Process* process = process_at_hand();
+  if (CULPRIT_UNLIKELY(process == nullptr)) return nullptr;
+  const PlaceMemo& here = thread_state.dump.context;
+  if (here.epoch != process->tables.contexts.epoch() || (process->mode.load(std::memory_order_relaxed) & kModeExiting))
+    return nullptr;
+  if (!StreamUse::is_settled(thread_state.vacant_stream, here.place.context, api)) return nullptr;
+  device_use_of(*process).note_made(*process, here.place.device);
+  return thread_state.vacant_stream.sort;
+}
+
 CULPRIT_HOT MeteredCall::MeteredCall(Api api, DriverMemory what) {
   if (what == DriverMemory::kNone) return;
   measurement_.api = api;
@@ -40,7 +51,8 @@ CULPRIT_HOT std::int64_t MeteredCall::finish(bool succeeded) {
   std::int64_t grown = 0;
   if (measurement_.what == DriverMemory::kStreams) {
     if (Meter::is_known_to_take_nothing(measurement_)) {
-      if (measurement_.streams != nullptr && succeeded) StreamUse::note_made(*measurement_.streams);
+      if (measurement_.streams != nullptr && succeeded)
+        StreamUse::note_made(*measurement_.streams, &thread_state.vacant_stream);
       return grown;
     }
     record_on_own_stack([&](Process& process) { meter_of(process).finish_stream(process, measurement_, succeeded); });
@@ -49,13 +61,6 @@ CULPRIT_HOT std::int64_t MeteredCall::finish(bool succeeded) {
   if (measurement_.begun)
     record_on_own_stack([&](Process& process) { grown = meter_of(process).finish(process, measurement_); });
   return grown;
-}
-
-CULPRIT_HOT void note_stream_ended(format::Ref stream) {
-  Process* process = stream == 0 ? nullptr : process_if_recording();
-  if (process == nullptr) return;
-  const auto* record = process->dump.at<format::AllocationRecord>(stream);
-  meter_of(*process).note_stream_ended(record->context, static_cast<Api>(record->api));
 }
 
 MeteredLookUp::MeteredLookUp(Api api, std::uint64_t key) {

@@ -23,8 +23,10 @@ class MeteredCall {
   Meter::Measurement measurement_ = {};
 };
 
-// A stream with this record is about to be destroyed.
-void note_stream_ended(format::Ref stream);
+// The sort of the stream that this call is about to make, if it takes the place of the thread's last one, and a reading
+// would teach nothing: all that a loop which makes and destroys a stream costs here. A MeteredCall is not needed then;
+// StreamUse::note_made() is, when the call succeeded. nullptr: not known.
+StreamSort* sort_of_settled_stream(Api api);
 
 // Measures a look-up of code that was not made before.
 class MeteredLookUp {

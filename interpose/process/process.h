@@ -48,7 +48,7 @@ enum Mode : std::uint32_t {
 
 // The part of Process that belongs to hooks/. It is defined here, because the recorder reads it too.
 struct HookPart {
-  std::atomic<std::uint32_t> stream_epoch;  // changes whenever a stream is created or destroyed
+  std::atomic<std::uint32_t> stream_epoch;  // changes whenever a stream is destroyed
   std::atomic<int> captures;                // streams being captured
   SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
 };

@@ -69,6 +69,7 @@ void register_thread(Process& process) {
   thread_state.failures.calls_to_watch = 0;
   thread_state.sums.live_delta = 0;
   thread_state.sums.live_device = format::kNoDevice;
+  thread_state.vacant_stream = {};
   make_thread_memory(process);
 }
 

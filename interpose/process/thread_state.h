@@ -19,6 +19,7 @@
 namespace culprit {
 
 struct OpenMarks;
+struct StreamSort;
 struct ThreadMemory;
 struct ThreadState;
 
@@ -55,6 +56,12 @@ struct ThreadSums {
   std::uint8_t live_device;
 };
 
+// The place of the stream that this thread ended last, for its next one (stream_use.h).
+struct VacantStream {
+  StreamSort* sort;  // nullptr = none
+  std::uint32_t generation;
+};
+
 // Fields of the hot path come first.
 struct alignas(64) ThreadState {
   static constexpr std::uint32_t kNoSession = ~0U;
@@ -75,6 +82,7 @@ struct alignas(64) ThreadState {
   PathPart paths;
   DumpPart dump;
   ThreadSums sums;
+  VacantStream vacant_stream;
   EventTimes times;
   ThreadMarks marks;
   KnownThread known;

@@ -152,9 +152,9 @@ TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread en
   constexpr std::uint8_t kEvents = space_of(Kind::kEvent);
   count_barriers();
   auto make = [&](std::uint64_t handle) {
-    const YoungRecords::Spare spare = table->spare_event(&*own, 0);
+    const YoungRecords::Spare spare = table->spare<Kind::kEvent>(&*own, 0);
     if (spare.ref != 0) {
-      table->make_event(
+      table->make_in_spare<Kind::kEvent>(
           handle, spare, [](AllocationRecord* record) { record->flags = 0; }, *dump, &*own);
       return spare.ref;
     }
@@ -164,12 +164,12 @@ TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread en
     return table->take(
         kEvents, handle, [] { return std::uint8_t{0}; }, *dump, taker);
   };
-  REQUIRE(table->spare_event(&*own, 0).ref == 0);
+  REQUIRE(table->spare<Kind::kEvent>(&*own, 0).ref == 0);
   const Ref ref = make(1);
-  REQUIRE(table->end_event(1, *dump, &*own) == ref);
-  REQUIRE(table->end_event(1, *dump, &*own) == 0);
-  CHECK(table->spare_event(&*own, 0).ref == ref);
-  CHECK(table->spare_event(&*own, 1).ref == 0);  // other device
+  REQUIRE(table->end_young<Kind::kEvent>(1, *dump, &*own) == ref);
+  REQUIRE(table->end_young<Kind::kEvent>(1, *dump, &*own) == 0);
+  CHECK(table->spare<Kind::kEvent>(&*own, 0).ref == ref);
+  CHECK(table->spare<Kind::kEvent>(&*own, 1).ref == 0);  // other device
   CHECK(count() == 0);
   SECTION("over and over") {
     barriers = 0;  // count() needed one
@@ -177,7 +177,7 @@ TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread en
       const std::uint32_t before = dump->at<AllocationRecord>(ref)->state;
       REQUIRE(make(handle) == ref);
       REQUIRE(dump->at<AllocationRecord>(ref)->handle == handle);
-      REQUIRE(table->end_event(handle, *dump, &*own) == ref);
+      REQUIRE(table->end_young<Kind::kEvent>(handle, *dump, &*own) == ref);
       // A live reader sees that it is another one.
       REQUIRE(dump->at<AllocationRecord>(ref)->state >> format::kStateBits != before >> format::kStateBits);
     }
@@ -188,7 +188,7 @@ TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread en
     for (std::uint64_t handle = 2; handle <= 8; ++handle) made.push_back(make(handle));
     CHECK(count() == 7);
     for (std::uint64_t handle = 2; handle <= 8; ++handle) {
-      Ref ended = table->end_event(handle, *dump, &*own);
+      Ref ended = table->end_young<Kind::kEvent>(handle, *dump, &*own);
       if (ended == 0) {
         ended = take_event(handle, &*own);
         table->retire(ended, *dump, {}, &*own);
@@ -206,13 +206,13 @@ TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread en
   SECTION("another thread takes the record that was made of it") {
     REQUIRE(make(2) == ref);
     CHECK(take_event(2, nullptr) == ref);
-    CHECK(table->end_event(2, *dump, &*own) == 0);
-    CHECK(table->spare_event(&*own, 0).ref == 0);
+    CHECK(table->end_young<Kind::kEvent>(2, *dump, &*own) == 0);
+    CHECK(table->spare<Kind::kEvent>(&*own, 0).ref == 0);
     CHECK(make(3) != ref);
   }
   SECTION("it was not ended after all") {
-    REQUIRE(table->take_back_event(ref, 1, *dump, &*own));
-    CHECK(table->spare_event(&*own, 0).ref == 0);
+    REQUIRE(table->take_back<Kind::kEvent>(ref, 1, *dump, &*own));
+    CHECK(table->spare<Kind::kEvent>(&*own, 0).ref == 0);
     const Ref other = make(2);
     CHECK(other != ref);
     table->put_back(ref, *dump);
@@ -222,14 +222,14 @@ TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread en
   }
   SECTION("it was not ended after all, but its record is used again") {
     REQUIRE(make(2) == ref);
-    CHECK_FALSE(table->take_back_event(ref, 1, *dump, &*own));
-    CHECK(table->end_event(2, *dump, &*own) == ref);
-    CHECK_FALSE(table->take_back_event(ref, 1, *dump, &*own));
+    CHECK_FALSE(table->take_back<Kind::kEvent>(ref, 1, *dump, &*own));
+    CHECK(table->end_young<Kind::kEvent>(2, *dump, &*own) == ref);
+    CHECK_FALSE(table->take_back<Kind::kEvent>(ref, 1, *dump, &*own));
   }
   SECTION("something else comes to lie there") {
     const Ref added = table->add(LiveTableFixture::allocation(7, 0, 1, Kind::kEvent), *dump, &*own);
     CHECK(added != ref);
-    CHECK(table->spare_event(&*own, 0).ref == 0);
+    CHECK(table->spare<Kind::kEvent>(&*own, 0).ref == 0);
     CHECK(table->add(LiveTableFixture::allocation(8, 0, 1, Kind::kEvent), *dump, &*own) == ref);  // it is not lost
   }
   SECTION("recording stops and goes on") {
@@ -241,14 +241,14 @@ TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread en
     errno = 0;
     CHECK(make(2) == ref);  // inserted into the index, whose memory is new
     CHECK(errno == 0);
-    CHECK(table->spare_event(&*own, 0).ref == 0);
-    CHECK(table->end_event(2, *dump, &*own) == 0);
+    CHECK(table->spare<Kind::kEvent>(&*own, 0).ref == 0);
+    CHECK(table->end_young<Kind::kEvent>(2, *dump, &*own) == 0);
     CHECK(take_event(2, nullptr) == ref);
     table->resume_young();
     make(3);
-    CHECK(table->end_event(3, *dump, &*own) == 0);  // closed still
+    CHECK(table->end_young<Kind::kEvent>(3, *dump, &*own) == 0);  // closed still
     make(4);
-    CHECK(table->end_event(4, *dump, &*own) != 0);
+    CHECK(table->end_young<Kind::kEvent>(4, *dump, &*own) != 0);
     CHECK(count() == 1);
   }
   SECTION("the thread ends") {
@@ -278,15 +278,15 @@ TEST_CASE_METHOD(YoungRecordsFixture,
     AllocationRecord fields = allocation(handle);
     if (!events) return table->add(fields, *dump, records);
     fields.kind = Kind::kEvent;
-    const YoungRecords::Spare spare = table->spare_event(records, 0);
+    const YoungRecords::Spare spare = table->spare<Kind::kEvent>(records, 0);
     if (spare.ref == 0) return table->add(fields, *dump, records);
-    table->make_event(
+    table->make_in_spare<Kind::kEvent>(
         handle, spare, [&](AllocationRecord* record) { record->extra = fields.extra; }, *dump, records);
     return spare.ref;
   };
   auto end = [&](std::uint64_t handle, ThreadRecords* records) {
     if (events) {
-      Ref ref = table->end_event(handle, *dump, records);
+      Ref ref = table->end_young<Kind::kEvent>(handle, *dump, records);
       if (ref != 0 && dump->at<AllocationRecord>(ref)->extra != handle * 2) ++wrong;
       if (ref != 0) return;
     }
