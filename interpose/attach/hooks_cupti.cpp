@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "interpose/hooks/hooks.h"
+#include "interpose/hooks/stream_ordered.h"
 #include "interpose/process/process.h"
 
 namespace culprit {

@@ -131,6 +131,20 @@ class LiveTable {
     return true;
   }
 
+  // Like make() for stream-ordered memory, where an unused record and a place among the thread's young ones are at
+  // hand. Returns 0, without a change, otherwise. take_young() is the part of take() that looks there. Neither changes
+  // errno.
+  template <typename Fill>
+  format::Ref make_at_hand(std::uint64_t handle, std::uint8_t device, Fill fill, DumpWriter& dump, ThreadRecords* own);
+  format::Ref take_young(std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
+    const format::Ref ref = own->young_memory.take(handle);
+    if (CULPRIT_LIKELY(ref != 0))
+      publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
+    return ref;
+  }
+  // Whether retire() needs no lock.
+  static bool retires_at_hand(const ThreadRecords& own) { return RecordPool::has_place(own.unused); }
+
   // Ends a record that take() returned or that is not in the index. Its slot is reused.
   void retire(format::Ref ref, DumpWriter& dump, const EndedBy& by = {}, ThreadRecords* own = nullptr) {
     end_record(dump.at<format::AllocationRecord>(ref), by);
@@ -305,7 +319,8 @@ class LiveTable {
       records_.give(&own->unused, record.ref, true, dump);
     }
   }
-  // make_in_spare() found the thread's young records closed. Keeps errno, because the fast path does not save it.
+  // make_in_spare() or make_at_hand() found the thread's young records closed. Keeps errno, because the fast path does
+  // not save it.
   CULPRIT_COLD void index_spare(YoungRecord record, DumpWriter& dump, ThreadRecords* own);
   // add_to_index() found `stale` in the place of `ref`, or (0) no room, or could not lock the shard.
   CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, bool locked, DumpWriter& dump,
@@ -342,6 +357,24 @@ inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std:
     young_.note_closed(&young);
   }
   return add_to_index(added, dump, own);
+}
+
+template <typename Fill>
+__attribute__((always_inline)) inline format::Ref LiveTable::make_at_hand(std::uint64_t handle, std::uint8_t device,
+                                                                          Fill fill, DumpWriter& dump,
+                                                                          ThreadRecords* own) {
+  constexpr std::uint8_t kSpace = space_of(format::Kind::kStreamOrdered);
+  auto* slot = own->young_memory.free_slot();
+  if (CULPRIT_UNLIKELY(slot == nullptr)) return 0;
+  const format::Ref ref = RecordPool::take_at_hand(&own->unused);
+  if (CULPRIT_UNLIKELY(ref == 0)) return 0;
+  auto* record = dump.at<format::AllocationRecord>(ref);
+  record->handle = handle;
+  fill(record);
+  publish_next<format::AllocationState::kEmpty, format::AllocationState::kLive>(record);
+  const YoungRecord added = {handle, ref, tag_of(kSpace, device)};
+  if (CULPRIT_UNLIKELY(!own->young_memory.add_at(slot, added))) index_spare(added, dump, own);
+  return ref;
 }
 
 template <typename Device>

@@ -61,6 +61,13 @@ class RecordPool {
     return refill(cache, dump);
   }
 
+  // Like take() and give(), where that needs no lock and no other records; take_at_hand() returns 0, and changes
+  // nothing, where it does.
+  static format::Ref take_at_hand(RecordCache* cache) {
+    return cache->count_ > RecordCache::kKept ? cache->pop_oldest() : 0;
+  }
+  static bool has_place(const RecordCache& cache) { return cache.count_ != RecordCache::kCapacity; }
+
   // Returns an ended record, which is published as empty. `forgotten`: it is not needed for reports, so it is reused
   // first, while it is in the processor's cache.
   void give(RecordCache* cache, format::Ref ref, bool forgotten, DumpWriter& dump) {

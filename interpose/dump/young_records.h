@@ -71,6 +71,19 @@ class YoungRecords {
     return true;
   }
 
+  // The next slot, if it is free; nullptr otherwise. add_at() adds a record there; false: the slots are closed.
+  Slot* free_slot() {
+    Slot& slot = next_slot();
+    return slot.get().is_free() ? &slot : nullptr;
+  }
+  bool add_at(Slot* slot, YoungRecord record) {
+    Use use(*this);
+    if (CULPRIT_UNLIKELY(!use.allowed())) return false;
+    slot->set(record);
+    ++next_;
+    return true;
+  }
+
   // Removes and returns a record. Returns 0 when it is not here.
   format::Ref take(std::uint64_t handle) {
     return remove(handle, [](Slot& slot) { slot.clear(); });

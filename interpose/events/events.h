@@ -40,6 +40,9 @@ struct Made {
 // and special cases, one for things that are only a handle in the current context.
 CULPRIT_HOT void note_any_made(const Made& made, std::uint32_t space);
 CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint32_t space);
+// The short way for stream-ordered memory of the device's default pool, freed soon by its own thread. Returns false,
+// without a change, in all other cases: follow with note_made().
+CULPRIT_HOT bool note_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream);
 inline void note_made(const Made& made) {
   // `extra` of an executable is its graph, which is not recorded.
   const bool no_extra = made.extra == 0 || made.kind == format::Kind::kGraphExec;
@@ -58,6 +61,16 @@ void note_mapping_made(const Made& made, format::Ref physical);
 // A call that ends something: begin() before the driver is called, finish() with its answer.
 class Ending {
  public:
+  // For stream-ordered memory: the short way first (short_memory.h). Follow with finish_short().
+  enum class Short : std::uint8_t { kTried };
+  __attribute__((always_inline)) Ending(Short, Api api, std::uint64_t handle)
+      : api_(api), kind_(format::Kind::kStreamOrdered), handle_(handle) {
+    if (CULPRIT_UNLIKELY(!begin_short())) begin(space_of(kind_), true);
+  }
+  __attribute__((always_inline)) void finish_short(CUresult status) {
+    if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS) || CULPRIT_UNLIKELY(!end_short())) finish(status);
+  }
+
   // `kind`: the kind that this function ends; the handle is looked up in the space of that kind (live_table.h). Handle
   // 0 is ignored.
   __attribute__((always_inline)) Ending(Api api, format::Kind kind, std::uint64_t handle)
@@ -73,6 +86,8 @@ class Ending {
 
  private:
   CULPRIT_HOT void begin(std::uint8_t space, bool memory);
+  CULPRIT_HOT bool begin_short();
+  CULPRIT_HOT bool end_short();
   CULPRIT_COLD void tell_of_begun(Process& process) const;
   CULPRIT_COLD void record_refusal(Process& process, CUresult status);
   void record_refusal_here(Process& process, CUresult status);

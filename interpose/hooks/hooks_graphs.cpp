@@ -1,4 +1,4 @@
-// Stream-ordered memory, stream capture, graphs and the memory that graphs make.
+// Stream capture, graphs and the memory that graphs make.
 //
 // events/graph_memory.h follows the memory of graphs.
 #include "interpose/driver/driver.h"
@@ -7,6 +7,7 @@
 #include "interpose/events/graph_memory.h"
 #include "interpose/events/pool_places.h"
 #include "interpose/hooks/hooks.h"
+#include "interpose/hooks/stream_ordered.h"
 #include "interpose/process/process.h"
 #include "interpose/process/recording.h"
 
@@ -14,21 +15,6 @@ namespace culprit {
 namespace {
 
 using format::Kind;
-
-CULPRIT_COLD CUgraph ask_captured_graph(CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUgraph graph = nullptr;
-  if (driver().cuStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, nullptr, nullptr) != CUDA_SUCCESS)
-    return nullptr;
-  return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : nullptr;
-}
-
-__attribute__((always_inline)) inline bool are_captures() {
-  Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
-  if (CULPRIT_UNLIKELY(process == nullptr)) process = process_if_recording();
-  // In a fork child that does not record yet this Process is wiped.
-  return process != nullptr && CULPRIT_UNLIKELY(has_captures(*process));
-}
 
 // The graph that a call on this stream goes into, nullptr when the stream is not being captured.
 __attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
@@ -41,47 +27,6 @@ inline int device_of_pool(CUmemoryPool pool, CUdeviceptr memory) {
   if (process == nullptr) return PoolPlaces::kUnknown;
   const int device = pool_places_of(*process).of(pool);
   return CULPRIT_LIKELY(device != PoolPlaces::kUnknown) ? device : ask_pool_device(pool, memory);
-}
-
-template <typename Call>
-__attribute__((always_inline)) inline CUresult allocate_on_stream(Api api, Call call, CUdeviceptr* dptr,
-                                                                  std::size_t bytes, std::uint64_t pool,
-                                                                  CUstream stream) {
-  CUresult status = call();
-  if (status == CUDA_SUCCESS && dptr != nullptr) {
-    Where where = on_stream(stream);
-    if (CUgraph graph = captured_graph(stream)) {
-      note_graph_allocation({api, Kind::kGraphMemory, *dptr, bytes, 0, where}, handle(graph), true);
-    } else {
-      if (pool != 0) where.device = device_of_pool(reinterpret_cast<CUmemoryPool>(pool), *dptr);
-      note_made({api, Kind::kStreamOrdered, *dptr, bytes, pool, where});
-    }
-  }
-  note_result(api, status, bytes);
-  return status;
-}
-
-// A free while streams are being captured: perhaps it becomes a node of a graph.
-template <typename Call>
-CULPRIT_COLD CUresult free_while_capturing(Api api, Call call, CUdeviceptr dptr, CUstream stream) {
-  const CUgraph graph = ask_captured_graph(stream);
-  Ending ending(api, Kind::kStreamOrdered, dptr);
-  CUresult status = call(dptr, stream);
-  if (graph == nullptr) {
-    ending.finish(status);
-  } else {
-    finish_free_node(ending, status, handle(graph), true);
-  }
-  return status;
-}
-
-template <typename Call>
-__attribute__((always_inline)) inline CUresult free_on_stream(Api api, Call call, CUdeviceptr dptr, CUstream stream) {
-  if (CULPRIT_UNLIKELY(are_captures())) return free_while_capturing(api, call, dptr, stream);
-  Ending ending(api, Kind::kStreamOrdered, dptr);
-  CUresult status = call(dptr, stream);
-  ending.finish(status);
-  return status;
 }
 
 void note_capture_begun(CUresult status) {
@@ -172,36 +117,23 @@ CUresult add_node(Api api, Call call, CUgraph graph, CUgraphNodeParams* params) 
 
 }  // namespace
 
-namespace custom {
+CULPRIT_COLD CUgraph ask_captured_graph(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUgraph graph = nullptr;
+  if (driver().cuStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, nullptr, nullptr) != CUDA_SUCCESS)
+    return nullptr;
+  return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : nullptr;
+}
 
-CULPRIT_HOT CUresult cuMemAllocAsync(decltype(&::cuMemAllocAsync) call, CUdeviceptr* dptr, size_t bytesize,
-                                     CUstream hStream) {
-  return allocate_on_stream(
-      Api::cuMemAllocAsync, [&] { return call(dptr, bytesize, hStream); }, dptr, bytesize, 0, hStream);
+void note_stream_ordered(Api api, CUdeviceptr memory, std::size_t bytes, std::uint64_t pool, CUstream stream) {
+  Where where = on_stream(stream);
+  if (CUgraph graph = captured_graph(stream))
+    return note_graph_allocation({api, Kind::kGraphMemory, memory, bytes, 0, where}, handle(graph), true);
+  if (pool != 0) where.device = device_of_pool(reinterpret_cast<CUmemoryPool>(pool), memory);
+  note_made({api, Kind::kStreamOrdered, memory, bytes, pool, where});
 }
-CULPRIT_HOT CUresult cuMemAllocAsync_ptsz(decltype(&::cuMemAllocAsync_ptsz) call, CUdeviceptr* dptr, size_t bytesize,
-                                          CUstream hStream) {
-  return allocate_on_stream(
-      Api::cuMemAllocAsync_ptsz, [&] { return call(dptr, bytesize, hStream); }, dptr, bytesize, 0, hStream);
-}
-CULPRIT_HOT CUresult cuMemAllocFromPoolAsync(decltype(&::cuMemAllocFromPoolAsync) call, CUdeviceptr* dptr,
-                                             size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-  return allocate_on_stream(
-      Api::cuMemAllocFromPoolAsync, [&] { return call(dptr, bytesize, pool, hStream); }, dptr, bytesize, handle(pool),
-      hStream);
-}
-CULPRIT_HOT CUresult cuMemAllocFromPoolAsync_ptsz(decltype(&::cuMemAllocFromPoolAsync_ptsz) call, CUdeviceptr* dptr,
-                                                  size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-  return allocate_on_stream(
-      Api::cuMemAllocFromPoolAsync_ptsz, [&] { return call(dptr, bytesize, pool, hStream); }, dptr, bytesize,
-      handle(pool), hStream);
-}
-CULPRIT_HOT CUresult cuMemFreeAsync(decltype(&::cuMemFreeAsync) call, CUdeviceptr dptr, CUstream hStream) {
-  return free_on_stream(Api::cuMemFreeAsync, call, dptr, hStream);
-}
-CULPRIT_HOT CUresult cuMemFreeAsync_ptsz(decltype(&::cuMemFreeAsync_ptsz) call, CUdeviceptr dptr, CUstream hStream) {
-  return free_on_stream(Api::cuMemFreeAsync_ptsz, call, dptr, hStream);
-}
+
+namespace custom {
 
 CUresult cuStreamBeginCapture(decltype(&::cuStreamBeginCapture) call, CUstream hStream) {
   CUresult status = call(hStream);

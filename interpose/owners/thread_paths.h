@@ -61,6 +61,9 @@ class ThreadPaths {
     paths_[path & seen_mask_].seen = clock_;
   }
 
+  // Whether made() needs no more memory.
+  bool has_room() const { return made_.has_room(); }
+
   // The last seen hook call made `record`, whose state is `state`.
   void made(format::Ref record, std::uint32_t state, Path path) {
     if (CULPRIT_UNLIKELY(path == 0)) return;

@@ -1,7 +1,7 @@
-// Events or streams ("event", "stream"): made and ended over and over (churn), ended out of order and by another
-// thread, with five left at the end; or (refused) one that the driver refuses to destroy,
-// SIMCUDA_FAIL=cuEventDestroy_v2:3:700, with others made and ended at the same place before, between and after. With
-// "retry" that one is destroyed at the end, with success.
+// Events, streams or stream-ordered memory ("event", "stream", "memory"): made and ended over and over (churn), ended
+// out of order and by another thread, with five left at the end; or (refused) one that the driver refuses to end, as
+// SIMCUDA_FAIL=cuEventDestroy_v2:303:700 has it, after 302 others. With "retry" that one is ended at last. Or (twice)
+// one that the program ends twice, after 302 others.
 #include <cuda_runtime_api.h>
 
 #include <cstring>
@@ -20,6 +20,8 @@ static constexpr Kind kEvent = {[](Handle* handle) { return cudaEventCreate(rein
 static constexpr Kind kStream = {
     [](Handle* handle) { return cudaStreamCreate(reinterpret_cast<cudaStream_t*>(handle)); },
     [](Handle handle) { return cudaStreamDestroy(static_cast<cudaStream_t>(handle)); }};
+static constexpr Kind kMemory = {[](Handle* handle) { return cudaMallocAsync(handle, 4096, nullptr); },
+                                 [](Handle handle) { return cudaFreeAsync(handle, nullptr); }};
 static Kind kind;
 
 SUBJECT_FUNCTION Handle make_here() {
@@ -65,19 +67,39 @@ SUBJECT_FUNCTION Handle end_in_vain() {
   return handle;
 }
 
+// So many that the thread has left the general way, which the first ones take.
+constexpr int kBefore = 302;
+
 static void refused(bool retry) {
-  make_and_end(2);
+  make_and_end(kBefore);
   Handle handle = end_in_vain();
   make_and_end(5);
   if (retry) CHECKED(kind.end(handle));
 }
 
+SUBJECT_FUNCTION void end_again(Handle handle) { EXPECTED(cudaErrorInvalidValue, kind.end(handle)); }
+
+static void twice() {
+  make_and_end(kBefore);
+  Handle handle = make_here();
+  CHECKED(kind.end(handle));
+  end_again(handle);
+}
+
+static Kind kind_of(const char* name) {
+  if (std::strcmp(name, "memory") == 0) return kMemory;
+  return std::strcmp(name, "event") == 0 ? kEvent : kStream;
+}
+
 int main(int count, char** arguments) {
-  kind = std::strcmp(arguments[1], "event") == 0 ? kEvent : kStream;
-  if (std::strcmp(arguments[2], "churn") == 0) {
+  kind = kind_of(arguments[1]);
+  const char* way = arguments[2];
+  if (std::strcmp(way, "churn") == 0) {
     churn();
-    return 0;
+  } else if (std::strcmp(way, "twice") == 0) {
+    twice();
+  } else {
+    refused(count > 3);
   }
-  refused(count > 3);
   return 0;
 }

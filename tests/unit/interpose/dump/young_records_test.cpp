@@ -148,6 +148,51 @@ TEST_CASE("a kernel that has no such barrier, or forbids it later, costs speed a
   }
 }
 
+TEST_CASE_METHOD(YoungRecordsFixture, "memory is made with what is at hand, or nothing changes", "[young]") {
+  const auto make = [&](std::uint64_t handle) {
+    return table->make_at_hand(
+        handle, 0, [](AllocationRecord* record) { record->kind = Kind::kStreamOrdered; }, *dump, &*own);
+  };
+  const auto end = [&](Ref ref) { table->retire(ref, *dump, {0, 0, false, true}, &*own); };
+  // No record ended long enough ago: reports of double frees need the last ones.
+  REQUIRE(make(512) == 0);
+  std::vector<Ref> ended;
+  for (std::uint64_t i = 1; i <= 129; ++i) {
+    const Ref ref = table->add(allocation(i * 512), *dump, &*own);
+    REQUIRE(table->take_young(i * 512, *dump, &*own) == ref);
+    REQUIRE(static_cast<format::AllocationState>(dump->at<AllocationRecord>(ref)->state & 3) ==
+            format::AllocationState::kFreeing);
+    REQUIRE(LiveTable::retires_at_hand(*own));
+    end(ref);
+    ended.push_back(ref);
+  }
+  const Ref ref = make(512);
+  CHECK(ref == ended.front());
+  CHECK(make(1024) == 0);
+  CHECK(table->take_young(1024, *dump, &*own) == 0);
+  SECTION("found by the thread") {
+    CHECK(table->take_young(512, *dump, &*own) == ref);
+    CHECK(count() == 0);
+    end(ref);
+  }
+  SECTION("found by another thread, after which the slots are closed") {
+    CHECK(take(512, nullptr) == ref);
+    end(ref);
+    CHECK(table->take_young(512, *dump, &*own) == 0);
+    table->retire(table->add(allocation(1 << 20), *dump, nullptr), *dump, {0, 0, false, true}, &*own);
+    const Ref next = make(1024);
+    REQUIRE(next != 0);
+    CHECK(table->take_young(1024, *dump, &*own) == 0);  // it lies in the index
+    CHECK(take(1024, &*own) == next);
+    end(next);
+  }
+  SECTION("a slot that is in use is not taken") {
+    for (std::uint64_t i = 2; i <= 4; ++i) table->add(allocation(i * 512), *dump, &*own);
+    CHECK(make(5 * 512) == 0);
+    CHECK(count() == 4);
+  }
+}
+
 TEST_CASE_METHOD(YoungRecordsFixture, "the record of an event that its thread ends waits for the next one", "[young]") {
   constexpr std::uint8_t kEvents = space_of(Kind::kEvent);
   count_barriers();

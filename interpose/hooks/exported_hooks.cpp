@@ -2,6 +2,7 @@
 #include "interpose/hooks/hooks.h"
 
 #include "interpose/base/placement.h"
+#include "interpose/hooks/stream_ordered.h"
 
 namespace {
 using namespace culprit;
