@@ -39,7 +39,7 @@ __attribute__((always_inline)) inline bool note_short_life(Api api, std::uint64_
   if (CULPRIT_UNLIKELY(spare.ref == 0)) return false;
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread.outermost_hook);
   std::uint32_t path = 0;
-  format::Ref stack = memory.stacks.look_up_last(frame, module_generation(), &path);
+  format::Ref stack = memory.stacks.look_up_expected(frame, module_generation(), &path);
   if (CULPRIT_UNLIKELY(stack == 0)) return false;
   thread.paths.all->see(path);
   std::uint64_t now = event_ns(*process);

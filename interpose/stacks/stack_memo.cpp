@@ -145,13 +145,39 @@ void StackMemo::forget_slots() {
   used_ = 0;
 }
 
-void StackMemo::make_recent(const std::uint64_t* frame, const Entry& entry) {
-  constexpr std::uint32_t kBytes = sizeof(Block);
+void StackMemo::note_seen(const std::uint64_t* frame, const Entry& entry) {
   const std::uint32_t slot = recent_slot(frame);
+  const auto seen = static_cast<std::uint16_t>(&entry - entries_);
   used_recent_ |= std::uint64_t{1} << (slot / kPart);
-  recent_[slot] = {
-      entry.frame, entry.generation, entry.stack, entry.first * kBytes, (entry.first + entry.count) * kBytes,
-      entry.path};
+  Recent& place = recent_[slot];
+  if (place.frame == entry.frame) followers_[place.seen()] = seen;
+  place.frame = entry.frame;
+  place.generation = entry.generation;
+  expect_next(&place, seen);
+}
+
+void StackMemo::advance(Recent* place) {
+  // The entry may be another stack's by now. Then only this place has the stack, which the caller is about to use.
+  if (entries_[place->expected].stack == place->stack) {
+    expect_next(place, place->expected);
+  } else {
+    place->change = 0;
+  }
+}
+
+void StackMemo::expect_next(Recent* place, std::uint16_t seen) {
+  constexpr std::uint32_t kBytes = sizeof(Block);
+  std::uint16_t next = followers_[seen];
+  if (entries_[next].frame != place->frame || entries_[next].generation != place->generation ||
+      entries_[next].stack == 0)
+    next = seen;
+  const Entry& entry = entries_[next];
+  place->stack = entry.stack;
+  place->begin = entry.first * kBytes;
+  place->end = (entry.first + entry.count) * kBytes;
+  place->path = entry.path;
+  place->expected = next;
+  place->change = next ^ seen;
 }
 
 const StackMemo::Entry* StackMemo::find(std::uint64_t key, std::uint64_t frame, std::uint32_t generation) const {
@@ -198,7 +224,7 @@ format::Ref StackMemo::look_up_next(const std::uint64_t* frame, std::uint32_t ge
     if (found == nullptr) return 0;
     if (next != nullptr) *next = {key, static_cast<std::uint32_t>(found - entries_), found->number};
   }
-  make_recent(frame, *found);
+  note_seen(frame, *found);
   *path = found->path;
   return found->stack;
 }
@@ -258,9 +284,10 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
   Entry* entry = place_for(miss_.key, generation);
   used_entries_ |= std::uint64_t{1} << (static_cast<std::uint32_t>(entry - entries_) / kPart);
   *entry = {miss_.key, base, generation, stack, ++numbers_, used_, count, path};
+  followers_[entry - entries_] = static_cast<std::uint16_t>(entry - entries_);
   for (std::uint32_t i = 0; i < count; ++i) blocks_[used_ + i] = blocks[i];
   used_ += count;
-  make_recent(frame, *entry);
+  note_seen(frame, *entry);
 }
 
 }  // namespace culprit

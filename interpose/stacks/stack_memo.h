@@ -20,6 +20,9 @@
 // there: all earlier slots are known to be equal. Because programs repeat themselves, the stack that was found in the
 // end is tried first at the next equal difference from the same stack.
 //
+// The stack that is tried before all others at a place is the one that followed the last one there the time before: a
+// loop's stacks come in the same order in each round.
+//
 // Not thread-safe and not reentrant from signal handlers: one object per thread, behind the hook guard.
 #pragma once
 
@@ -52,11 +55,11 @@ class StackMemo {
   // hit `path` receives the path that was remembered with the stack; otherwise it is unchanged.
   format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
 
-  // Like look_up(), but tries only the most recent stack from this place.
-  __attribute__((always_inline)) format::Ref look_up_last(const std::uint64_t* frame, std::uint32_t generation,
-                                                          std::uint32_t* path) const {
+  // Like look_up(), but tries only the stack that is expected at this place.
+  __attribute__((always_inline)) format::Ref look_up_expected(const std::uint64_t* frame, std::uint32_t generation,
+                                                              std::uint32_t* path) {
     const Block* different;
-    return compare_last(frame, generation, path, &different);
+    return compare_expected(frame, generation, path, &different);
   }
 
   // For stacks that only WalkMemo recognizes. Call its two functions for looking up after look_up() returned 0.
@@ -148,18 +151,23 @@ class StackMemo {
   static const Block* first_difference_of_pairs(std::uint64_t base, const Block* block, const Block* end);
   static const Block* first_difference_of_eights(std::uint64_t base, const Block* block, const Block* end);
   CULPRIT_OWN static Comparison first_difference;
-  // `different` receives the block in which the most recent stack from this place differs, nullptr if there is no such
-  // stack.
-  format::Ref compare_last(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path,
-                           const Block** different) const;
-  void make_recent(const std::uint64_t* frame, const Entry& entry);
+  struct Recent;
+  // `different` receives the block in which the stack that is expected at this place differs, nullptr if there is none.
+  format::Ref compare_expected(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path,
+                               const Block** different);
+  // This entry was seen at its place, and not expected there.
+  void note_seen(const std::uint64_t* frame, const Entry& entry);
+  // This entry was seen at this place: the one that followed it the time before is expected next, or itself.
+  void expect_next(Recent* place, std::uint16_t seen);
+  // The stack that was expected at this place was seen.
+  CULPRIT_HOT __attribute__((noinline)) void advance(Recent* place);
   // The first check that fails, in a block that has one.
   static std::uint32_t place_in(const Block& different, std::uint64_t base) {
     std::uint32_t place = 0;
     while (read(base + different.offsets[place]) == different.values[place]) ++place;
     return place;
   }
-  // look_up() when the most recent stack from this place differs in this block; nullptr: there is no such stack.
+  // look_up() when the stack that is expected at this place differs in this block; nullptr: there is no such stack.
   CULPRIT_HOT __attribute__((noinline)) format::Ref look_up_next(const std::uint64_t* frame, std::uint32_t generation,
                                                                  std::uint32_t* path, const Block* different);
   // look_up() from the beginning, through all the stacks with this innermost frame. Returns the matching entry, or
@@ -167,7 +175,7 @@ class StackMemo {
   CULPRIT_COLD const Entry* search(const std::uint64_t* frame, std::uint32_t generation);
 
   Entry entries_[kEntries];
-  // The most recent matching entry for a frame and return address, in half a cache line.
+  // The entry that is expected next for a frame and return address, in half a cache line.
   struct alignas(32) Recent {
     std::uint64_t frame;  // 0 = none
     std::uint32_t generation;
@@ -175,8 +183,14 @@ class StackMemo {
     std::uint32_t begin;  // of its blocks, in bytes from `blocks_`
     std::uint32_t end;
     std::uint32_t path;
+    std::uint16_t expected;  // the entry
+    std::uint16_t change;    // of the expected one to the last one that was seen: 0 = the same, else both XORed
+    std::uint16_t seen() const { return expected ^ change; }
   };
+  static_assert(sizeof(Recent) == 32 && kEntries <= 1 << 16);
   Recent recent_[kEntries];
+  // The entry that followed each entry at its place. Only a guess: the entry may be another stack's by now.
+  std::uint16_t followers_[kEntries];
   // The entry that matched after a given difference from the most recent stack.
   struct Next {
     std::uint64_t key;
@@ -202,23 +216,26 @@ class StackMemo {
   WalkMemo walks_;
 };
 
-__attribute__((always_inline)) inline format::Ref StackMemo::compare_last(const std::uint64_t* frame,
-                                                                          std::uint32_t generation, std::uint32_t* path,
-                                                                          const Block** different) const {
+__attribute__((always_inline)) inline format::Ref StackMemo::compare_expected(const std::uint64_t* frame,
+                                                                              std::uint32_t generation,
+                                                                              std::uint32_t* path,
+                                                                              const Block** different) {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
-  const Recent& entry = recent_[recent_slot(frame)];
+  Recent& entry = recent_[recent_slot(frame)];
   *different = nullptr;
   if (CULPRIT_UNLIKELY(entry.frame != base) || CULPRIT_UNLIKELY(entry.generation != generation)) return 0;
   const Block* end = block_at(entry.end);
   *different = first_difference(base, block_at(entry.begin), end);
   if (CULPRIT_UNLIKELY(*different != end)) return 0;
   *path = entry.path;
-  return entry.stack;
+  const format::Ref stack = entry.stack;
+  if (entry.change != 0) advance(&entry);
+  return stack;
 }
 
 inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
   const Block* different;
-  format::Ref stack = compare_last(frame, generation, path, &different);
+  format::Ref stack = compare_expected(frame, generation, path, &different);
   return CULPRIT_LIKELY(stack != 0) ? stack : look_up_next(frame, generation, path, different);
 }
 

@@ -174,3 +174,42 @@ TEST_CASE_METHOD(StackMemoFixture, "more stacks than there is room for push old 
     CHECK(known > 0);
   }
 }
+
+TEST_CASE_METHOD(StackMemoFixture, "stacks that come in the same order each round are expected") {
+  // All have the innermost frame in common.
+  const auto enter = [&](int which) { stack.words[30] = 2000 + static_cast<std::uint64_t>(which); };
+  const auto expected = [&](int which) {
+    enter(which);
+    return memo->look_up_expected(stack.words, 7, &path);
+  };
+  const auto see = [&](int which) {
+    enter(which);
+    const format::Ref found = memo->look_up(stack.words, 7, &path);
+    if (found != 0) return found;
+    const auto made = static_cast<format::Ref>(100 + which);
+    memo->remember(stack.words, 7, made, static_cast<std::uint32_t>(which), stack.checks({5, 9, 20, 30, 41}));
+    return made;
+  };
+  constexpr int kStacks = 20;
+  for (int round = 0; round < 2; ++round)
+    for (int which = 0; which < kStacks; ++which) REQUIRE(see(which) == static_cast<format::Ref>(100 + which));
+  SECTION("by the order of the round before") {
+    for (int which = 0; which < kStacks; ++which) {
+      CHECK(expected(which) == static_cast<format::Ref>(100 + which));
+      CHECK(path == static_cast<std::uint32_t>(which));
+    }
+  }
+  SECTION("and any other order finds the right ones") {
+    std::uint32_t state = 1;
+    for (int i = 0; i < 5000; ++i) {
+      state = state * 1664525 + 1013904223;
+      const int which = static_cast<int>((state >> 16) % kStacks);
+      REQUIRE(see(which) == static_cast<format::Ref>(100 + which));
+      REQUIRE(path == static_cast<std::uint32_t>(which));
+    }
+  }
+  SECTION("one that comes again and again is expected at once") {
+    for (int i = 0; i < 3; ++i) REQUIRE(see(4) == 104);
+    for (int i = 0; i < 3; ++i) CHECK(expected(4) == 104);
+  }
+}
