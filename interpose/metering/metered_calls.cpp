@@ -25,7 +25,8 @@ CULPRIT_HOT StreamSort* sort_of_settled_stream(Api api) {
   Process* process = process_at_hand();
   if (CULPRIT_UNLIKELY(process == nullptr)) return nullptr;
   const PlaceMemo& here = thread_state.dump.context;
-  if (here.epoch != process->tables.contexts.epoch() || (process->mode.load(std::memory_order_relaxed) & kModeExiting))
+  if (here.epoch != process->tables.contexts.epoch() ||
+      (process->mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0)
     return nullptr;
   if (!StreamUse::is_settled(thread_state.vacant_stream, here.place.context, api)) return nullptr;
   device_use_of(*process).note_made(*process, here.place.device);
