@@ -1,8 +1,7 @@
 // The fast path for CUDA events and streams, which threads make and destroy in loops. A pair of such calls costs the
 // driver 270 ns for an event and 4.4 us for a stream (H200, driver 580), an allocation and its free 620 ns. The usual
-// case is inlined into the hook, because its cost is mostly the bytes of code that it runs: after the driver's own work
-// they come from the second cache. In any other case the fast path returns before it changed anything, and the call
-// takes the general path (events.h).
+// case is inlined into the hook, because its cost is mostly the bytes of code that it runs. In any other case the fast
+// path returns before it changed anything, and the call takes the general path (events.h).
 //
 // All of it is thread-safe, keeps errno, never throws, and does nothing when recording is off.
 #pragma once

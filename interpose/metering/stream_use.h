@@ -7,8 +7,7 @@
 // 64, 54 MiB for 100). Of later ones few are measured, and the others are charged the average.
 //
 // A loop that makes and destroys a stream changes nothing that threads share: the place of the stream that a thread
-// ended last stays counted as live until its next stream takes
-// it (VacantStream), or the thread ends.
+// ended last stays counted as live until its next stream takes it (VacantStream), or the thread ends.
 //
 // Thread-safe: a stream that another thread makes or ends at the same moment may be measured without need.
 #pragma once
@@ -99,7 +98,7 @@ class StreamUse {
   void note_ended(std::uint32_t context, Api api, VacantStream* vacant) {
     Sort* sort = find(context, api, false);
     if (sort == nullptr) return;
-    if (vacant->sort == sort && sort->has_place(*vacant)) return take_from_live(*sort);
+    if (sort->has_place(*vacant)) return take_from_live(*sort);
     give_up(vacant);
     *vacant = {sort, sort->generation.load(std::memory_order_relaxed)};
   }
