@@ -119,7 +119,6 @@ UntoldStarts::UntoldStarts(std::string mark) : mark_(std::move(mark)) {
   const ProcessFolder self(kProc, "self");
   const std::optional<ProcessStat> stat = self.stat();
   if (stat) begin_ticks_ = stat->start_ticks;
-  own_path_ = self.link("exe");
   control_groups_ = self.text("cgroup");
 }
 
@@ -161,10 +160,10 @@ bool UntoldStarts::is_of_run(const ProcessFolder& process, int pid, const Proces
     return true;
   if (has_mark(process, mark_)) return true;
   // Processes whose parent ended become children of this one, if it is the first of its PID namespace. A copy of this
-  // process that is ending has no path any more.
+  // process that is ending has no path any more, and both paths change when the file is replaced.
   if (static_cast<int>(stat.parent) != ::getpid() || stat.start_ticks <= command_ticks_) return false;
   const std::string path = process.link("exe");
-  return !path.empty() && path != own_path_;
+  return !path.empty() && path != ProcessFolder(kProc, "self").link("exe");
 }
 
 // Whether its parent ended, as far as that can be told: the kernel then gives it to the first process of the PID

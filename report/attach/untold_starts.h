@@ -83,7 +83,6 @@ class UntoldStarts {
   bool is_orphan(const ProcessFolder& process, const ProcessStat& stat, const std::map<int, ProcessStat>& all) const;
 
   const std::string mark_;
-  std::string own_path_;
   std::uint64_t begin_ticks_ = 0;  // the start of this process
   std::uint64_t command_ticks_ = std::numeric_limits<std::uint64_t>::max();
   std::string control_groups_;  // of this process

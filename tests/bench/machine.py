@@ -22,6 +22,13 @@ def output_of(*command, cwd=None):
     return result.stdout.strip().split("\n")[0]
 
 
+def gpu_count():
+    try:
+        return len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, check=True).stdout.splitlines())
+    except (OSError, subprocess.SubprocessError):
+        return 0
+
+
 def revision(tree):
     """The git revision that the tree was built from: of the source tree, or as the package has it written down."""
     written = Path(tree) / "REVISION"

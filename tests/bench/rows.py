@@ -6,6 +6,9 @@ from pathlib import Path
 
 import machine
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "gpu"))
+import stray_jobs  # noqa: E402; from tests/gpu
+
 # In the order of the table's columns.
 SIDES = {"nothing": "without", "culprit": "culprit", "nostacks": "culprit without stacks",
          "cupti": "empty CUPTI callback", "sanitizer": "compute-sanitizer",
@@ -17,6 +20,8 @@ HERE = Path(__file__).resolve().parent
 # Of the job that is reported and merged: 0.7 MiB each.
 RANKS_OF_JOB = int(os.environ.get("BENCH_RANKS", "1024"))
 MERGED = {}  # the first result of a folder
+STRAY_ROWS = {"synchronize() before set_device": "synchronize", "zeros(1).cuda() before set_device": "zeros",
+              "torch.load of cuda:0 before set_device": "load"}
 
 
 class Missing(Exception):
@@ -203,6 +208,25 @@ def beside_neighbour(simulated):
             started = under_run(runner, side, simulated, "first")
         return {"shared-start": started["wall_ns"],
                 **{f"shared-{name}": calls[name] for name in ("malloc", "launch", "stream")}}
+    return sample
+
+
+def stray_job(way):
+    """A whole job of two ranks, of which one has a context on a GPU that it does not use."""
+    def sample(runner, side):
+        if not machine.has_module("torch"):
+            raise Missing("not installed")
+        if machine.gpu_count() < 2:
+            raise Missing("fewer than two GPUs")
+        folder = runner.work / "stray"
+        script = folder / "train.py"
+        if not folder.is_dir():
+            folder.mkdir()
+            stray_jobs.save_checkpoint(folder)
+        script.write_text(stray_jobs.script_of(way, folder), encoding="utf-8")
+        program = [sys.executable, *stray_jobs.launcher_of(way), str(script)]
+        command = [str(runner.tree / "bin/culprit"), "run", "--", *program] if side == "culprit" else program
+        return {f"stray-{STRAY_ROWS[way]}": runner.run(command, "nothing")["wall_ns"]}
     return sample
 
 
@@ -450,6 +474,8 @@ def measurements(quick):
         Measurement("start of run", run_start, OURS[:2], start_of_run(False), times=8),
         Measurement("beside a neighbour", shared, OURS[:2], beside_neighbour(False), times=8, pinned=2),
         Measurement("exceptions", throwing, OURS, throws(False), dict.fromkeys(OURS, 3), pinned=1),
+        *[Measurement(f"stray context, {name}", [Row(f"stray-{name}", f"training on two GPUs, {way}")], OURS[:2],
+                      stray_job(way), dict.fromkeys(OURS[:2], 3)) for way, name in STRAY_ROWS.items()],
         # Two processors: it has a thread of its own for the gradients.
         *framework("torch", "PyTorch training loop", ("nothing", "culprit", "cupti", "history"), pinned=2, turns=40,
                    times=2),
