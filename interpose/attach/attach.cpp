@@ -268,10 +268,10 @@ void look_at_new_modules() {
 
 }  // namespace culprit
 
-CULPRIT_EXPORT void culprit_attach_v7(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_attach_v8(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::attach);
 }
 
-CULPRIT_EXPORT void culprit_detach_v7(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_detach_v8(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::detach);
 }

@@ -38,17 +38,27 @@ struct FrozenSearch {
   explicit FrozenSearch(Process& process) : no_caller{}, search(process, no_caller, true) {}
 };
 
-void write_result(const LostSearcher& search) {
+template <typename Item>
+Item* map_list(std::uint64_t most, std::uint64_t* place) {
   int error = 0;
-  auto* list = static_cast<format::LostAllocation*>(
-      map_private((search.memory().size() + 1) * sizeof(format::LostAllocation), &error));
-  if (list == nullptr) {
+  auto* list = static_cast<Item*>(map_private((most + 1) * sizeof(Item), &error));
+  *place = reinterpret_cast<std::uint64_t>(list);
+  return list;
+}
+
+void write_result(LostSearcher& search) {
+  auto* list = map_list<format::LostAllocation>(search.memory().size(), &culprit_scan.lost);
+  constexpr std::uint64_t kMostLast = 65536;
+  auto* last = map_list<format::LastHolderRecord>(kMostLast, &culprit_scan.last);
+  if (list == nullptr || last == nullptr) {
     culprit_scan.reason = format::LostSearch::kGivenUp;
     return;
   }
-  culprit_scan.lost = reinterpret_cast<std::uint64_t>(list);
   search.for_each_lost([&](const GpuBlock& block, std::uint64_t place) {
     list[culprit_scan.lost_count++] = {block.allocation, block.state, place};
+  });
+  search.for_each_last([&](const format::LastHolderRecord& found) {
+    if (culprit_scan.last_count < kMostLast) last[culprit_scan.last_count++] = found;
   });
 }
 
@@ -56,7 +66,7 @@ void write_result(const LostSearcher& search) {
   set_phase(ScanPhase::kSearching);
   keep_own_ranges_in_copy();
   const std::uint64_t start = clock_ns(CLOCK_MONOTONIC);
-  culprit_scan.lost = culprit_scan.lost_count = 0;
+  culprit_scan.lost = culprit_scan.lost_count = culprit_scan.last = culprit_scan.last_count = 0;
   culprit_scan.reason = search.search();
   if (culprit_scan.reason == format::LostSearch::kDone) write_result(search);
   culprit_scan.search_bytes = search.bytes_read();
@@ -74,10 +84,8 @@ long search_in_copy(FrozenSearch* frozen, const std::uint64_t* words, std::uint6
   culprit_scan.live_bytes = 0;
   for (std::uint32_t i = 0; i < blocks.size(); ++i) culprit_scan.live_bytes += blocks[i].end - blocks[i].begin;
   if (culprit_scan.reason != format::LostSearch::kDone || blocks.size() == 0) return 0;
-  static_assert(sizeof(MemoryRange) == 2 * sizeof(words[0]));
-  const std::uint64_t ranges = count == 0 || words[0] > (count - 1) / 2 ? 0 : words[0];
   culprit_scan.frozen_ns = clock_ns(CLOCK_MONOTONIC);
-  search.freeze(reinterpret_cast<const MemoryRange*>(words + 1), ranges, culprit_scan.frozen_ns + kLongestOnDevicesNs);
+  search.freeze(words, count, culprit_scan.frozen_ns + kLongestOnDevicesNs);
   const long copy = make_frozen_child(FrozenFiles::kOwn);
   if (copy == 0) run_in_copy(search);
   return copy;

@@ -56,8 +56,13 @@ LostSearch LostSearcher::run(std::uint64_t* bytes) {
   return end;
 }
 
-void LostSearcher::freeze(const MemoryRange* unused, std::uint64_t count, std::uint64_t deadline_ns) {
-  roots_.leave_out(unused, count);
+void LostSearcher::freeze(const std::uint64_t* words, std::uint64_t count, std::uint64_t deadline_ns) {
+  static_assert(sizeof(MemoryRange) == 2 * sizeof(words[0]));
+  const std::uint64_t ranges = count == 0 || words[0] > (count - 1) / 2 ? 0 : words[0];
+  roots_.leave_out(reinterpret_cast<const MemoryRange*>(words + 1), ranges);
+  const std::uint64_t used = count == 0 ? 0 : 1 + 2 * ranges;
+  words_ = words + used;
+  word_count_ = count - used;
   snapshot_.take(process_, gpu_, deadline_ns);
   all_mappings_ = before_.read();
 }
@@ -94,6 +99,7 @@ LostSearch LostSearcher::search() {
 
 void LostSearcher::close() {
   roots_.close();
+  last_.close();
   blocks_.close();
   chunks_.close();
   gpu_.close();
@@ -215,11 +221,22 @@ void LostSearcher::look_at(const unsigned char* copy, std::uint64_t bytes, std::
 }
 
 void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {
-  gpu_.find(address, [this, where](std::uint32_t number) { reach(number, where); });
+  gpu_.find(address, [&](std::uint32_t number) {
+    if (mark_ == kReached) note_place(number, address, where);
+    reach(number, where);
+  });
   if (!marks_chunks_) return;
   const std::uint32_t block = blocks_.find(address);
   if (block == HeapBlocks::kNone || objects_.has(address) || objects_.has(blocks_.begin_of(block))) return;
   if (blocks_.mark(block)) queue_[queued_++] = block;
+}
+
+void LostSearcher::note_place(std::uint32_t number, std::uint64_t address, std::uint64_t where) {
+  if (!in_roots_ || gpu_[number].begin != address) {
+    if (number != reading_) gpu_[number].marks |= kElsewhere;
+  } else if (where != 0) {
+    last_.note(number, where);
+  }
 }
 
 void LostSearcher::reach(std::uint32_t number, std::uint64_t where) {
@@ -244,6 +261,8 @@ bool LostSearcher::read(const RootRange& range) {
 }
 
 bool LostSearcher::read_roots() {
+  last_.open(frozen_ ? words_ : nullptr, word_count_);
+  in_roots_ = true;
   if (!frozen_) {
     for (const std::uint64_t word : caller_.words) look_at(word & kAddressBits, 0);
   }
@@ -251,6 +270,7 @@ bool LostSearcher::read_roots() {
   for (const RootRange& range : roots_) {
     if (!read(range)) return false;
   }
+  in_roots_ = false;
   return true;
 }
 
@@ -369,6 +389,15 @@ void LostSearcher::write_lost() {
     record->allocation = block.allocation;
     record->place = place;
     __atomic_store_n(&record->state, block.state, __ATOMIC_RELEASE);
+  });
+  for_each_last([this](const format::LastHolderRecord& found) {
+    const Ref ref = process_.dump.allocate_records(format::ChunkType::kLastHolders, 1, nullptr);
+    if (ref == 0) return;
+    auto* record = process_.dump.at<format::LastHolderRecord>(ref);
+    format::LastHolderRecord unseen = found;
+    unseen.state = 0;
+    *record = unseen;
+    __atomic_store_n(&record->state, found.state, __ATOMIC_RELEASE);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "interpose/causes/handle_set.h"
 #include "interpose/causes/heap_blocks.h"
 #include "interpose/causes/heap_chunks.h"
+#include "interpose/causes/last_holders.h"
 #include "interpose/causes/root_ranges.h"
 #include "interpose/causes/whole_reader.h"
 #include "interpose/format/dump_causes.h"
@@ -27,14 +28,13 @@ class LostSearcher {
  public:
   // `frozen`: the search runs in a copy of the process.
   LostSearcher(Process& process, const CallerState& caller, bool frozen = false)
-      : process_(process), caller_(caller), frozen_(frozen) {}
+      : process_(process), caller_(caller), frozen_(frozen), last_(process) {}
 
   // All of it, at exit. Writes what is lost into the dump.
   format::LostSearch run(std::uint64_t* bytes);
 
-  // In the process, between prepare() and search(): what a copy of it cannot know. `unused`: parts of stacks below the
-  // stack pointers.
-  void freeze(const MemoryRange* unused, std::uint64_t count, std::uint64_t deadline_ns);
+  // In the process, between prepare() and search(): what a copy of it cannot know. `words`: see format/scan_state.h.
+  void freeze(const std::uint64_t* words, std::uint64_t count, std::uint64_t deadline_ns);
 
   std::uint64_t bytes_read() const { return reader_.bytes_read() + device_bytes_; }
   const GpuBlocks& memory() const { return gpu_; }
@@ -54,6 +54,14 @@ class LostSearcher {
     }
   }
 
+  // Calls visit(LastHolderRecord): see last_holders.h. After for_each_lost().
+  template <typename Visit>
+  void for_each_last(Visit visit) {
+    last_.for_each(
+        gpu_, [this](std::uint32_t number) { return is_lost(number); },
+        [this](std::uint32_t number) { return (gpu_[number].marks & kElsewhere) != 0; }, visit);
+  }
+
   void close();
 
  private:
@@ -63,6 +71,7 @@ class LostSearcher {
     kVisited = 4,     // counted as lost, directly or indirectly
     kDirectly = 8,
     kFollowed = 16,
+    kElsewhere = 32,  // the heap or memory of the GPU refers to it, or a root to its middle
   };
   format::LostSearch search_devices();
 
@@ -86,6 +95,7 @@ class LostSearcher {
   void look_at(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address);
   void look_at(std::uint64_t address, std::uint64_t where);
   void reach(std::uint32_t number, std::uint64_t where);
+  void note_place(std::uint32_t number, std::uint64_t address, std::uint64_t where);
   bool read(const RootRange& range);
   bool read_roots();
   bool follow_host();
@@ -119,6 +129,10 @@ class LostSearcher {
   HeapChunks chunks_;
   HeapBlocks blocks_;
   RootRanges roots_;
+  LastHolders last_;
+  const std::uint64_t* words_ = nullptr;  // of the command
+  std::uint64_t word_count_ = 0;
+  bool in_roots_ = false;
   WholeReader reader_;
   HandleSet objects_ = {};
   DeviceCopies* copies_ = nullptr;

@@ -332,7 +332,7 @@ std::uint64_t DumpWriter::room_for(ChunkType type) const {
 }
 
 void DumpWriter::note_full(ChunkType type) {
-  const std::uint32_t bit = 1U << static_cast<int>(type);
+  const std::uint32_t bit = 1U << (static_cast<unsigned>(type) % 32);
   if (__atomic_fetch_or(&header()->limited_types, bit, __ATOMIC_RELAXED) == 0)
     news_.store(1, std::memory_order_relaxed);
 }

@@ -118,7 +118,7 @@ class DumpWriter {
   std::uint64_t limit() const { return limit_; }
   // A chunk of this type was refused because of the limit.
   bool is_full(format::ChunkType type) const {
-    return (__atomic_load_n(&header()->limited_types, __ATOMIC_RELAXED) >> static_cast<int>(type) & 1) != 0;
+    return (__atomic_load_n(&header()->limited_types, __ATOMIC_RELAXED) >> (static_cast<unsigned>(type) % 32) & 1) != 0;
   }
 
   // Recording stopped or the limit was reached, and no warning was given yet. take_news() returns true to one caller.

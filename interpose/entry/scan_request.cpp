@@ -25,6 +25,6 @@ format::AttachResult serve_scan(const format::AttachRequest* request) {
 }  // namespace
 }  // namespace culprit
 
-CULPRIT_EXPORT void culprit_scan_v7(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_scan_v8(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::serve_scan);
 }

@@ -24,6 +24,6 @@ format::AttachResult serve(const format::AttachRequest* request) {
 }  // namespace
 }  // namespace culprit
 
-CULPRIT_EXPORT void culprit_tensors_v7(culprit::format::AttachRequest* request) {
+CULPRIT_EXPORT void culprit_tensors_v8(culprit::format::AttachRequest* request) {
   culprit::from_outside(request, culprit::serve);
 }

@@ -1,10 +1,10 @@
 // The request of `culprit attach`, `culprit detach` and `culprit tensors` to the library inside the process: written
 // into the process's memory, where the library also stores its answer. The library exports
 //
-//     void culprit_attach_v7(culprit::AttachRequest*);
-//     void culprit_detach_v7(culprit::AttachRequest*);
-//     void culprit_tensors_v7(culprit::AttachRequest*);   // kBegin and kEnd only; the answer is in culprit_frozen
-//     void culprit_scan_v7(culprit::AttachRequest*);      // likewise; the answer is in culprit_scan (scan_state.h)
+//     void culprit_attach_v8(culprit::AttachRequest*);
+//     void culprit_detach_v8(culprit::AttachRequest*);
+//     void culprit_tensors_v8(culprit::AttachRequest*);   // kBegin and kEnd only; the answer is in culprit_frozen
+//     void culprit_scan_v8(culprit::AttachRequest*);      // likewise; the answer is in culprit_scan (scan_state.h)
 //
 // and, for looking at it from outside, the variable culprit_prepared, which is kPrepared once the library is loaded (a
 // child that was forked while its parent loaded the library has a part of it), and the variable culprit_faults.
@@ -15,7 +15,7 @@
 
 namespace culprit::format {
 
-constexpr std::uint32_t kAttachVersion = 7;
+constexpr std::uint32_t kAttachVersion = 8;
 constexpr std::uint64_t kPrepared = 0x6465726170657270;
 
 // An instruction that stores into the program's memory, and where the thread goes on if it raises SIGSEGV or SIGBUS.

@@ -41,17 +41,19 @@ constexpr const ChunkRow* chunk_row(ChunkType type) {
 
 // The ChunkFlags of a type that this version knows.
 constexpr std::uint32_t chunk_flags(ChunkType type) {
-  return type == ChunkType::kMarkTimes || type == ChunkType::kMarkSums ? std::uint32_t{kChunkMayBeSkipped} : 0;
+  const bool may_be_skipped =
+      type == ChunkType::kMarkTimes || type == ChunkType::kMarkSums || type == ChunkType::kLastHolders;
+  return may_be_skipped ? std::uint32_t{kChunkMayBeSkipped} : 0;
 }
 
 namespace chunks {
 
-// A mistake in a row that the types do not show. (Header::limited_types has 32 bits.)
+// A mistake in a row that the types do not show. (Header::limited_types has 32 bits; no type has number 0.)
 constexpr bool rows_are_right() {
   std::uint32_t first_kib = 0;
   for (std::uint32_t i = 0; i < kChunkTypes; ++i) {
     const ChunkRow& row = kChunkRows[i];
-    if (static_cast<std::uint32_t>(row.type) != i + 1 || i + 1 > 31) return false;
+    if (static_cast<std::uint32_t>(row.type) != i + 1 || i + 1 > 32) return false;
     if (row.own_room > 32 || row.file_room > 32 || row.first_kib % 4 != 0 || row.next_kib % 4 != 0) return false;
     if (row.first_kib * 1024 < sizeof(ChunkHeader) + row.record_bytes) return false;
     first_kib += row.first_kib;

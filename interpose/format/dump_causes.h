@@ -147,6 +147,19 @@ constexpr std::uint64_t kNoPointerLeft = 1;
 constexpr std::uint64_t kOnlyLostPointerLeft = 2;  // only memory that is lost too refers to it
 static_assert(sizeof(HolderRecord) == 16);
 
+// Where the program has the pointer to the only allocation of a stack that is not lost. Written only when the search
+// for lost memory was complete. One allocation may have several.
+struct LastHolderRecord {
+  std::uint32_t state;  // as HolderRecord has it
+  Ref allocation;       // AllocationRecord
+  std::uint64_t place;  // a variable of a function that runs: the function's frame. Else of a module's data. Coded like
+                        // a frame; in the answer of a scan an address
+  std::int64_t offset;  // from that frame's CFA; 0: no variable of a function
+  std::uint32_t depth;  // of that frame in the allocation's stack, too: among native frames, the outermost is 1
+  std::uint32_t reserved;
+};
+static_assert(sizeof(LastHolderRecord) == 32);
+
 enum HeapStepFlags : std::uint8_t {
   kHeapStepUncertain = 1,  // the path passes memory that the driver refers to, and that may be its own
 };

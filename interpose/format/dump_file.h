@@ -198,7 +198,7 @@ struct Header {
   std::uint64_t merged_stacks;      // live: stacks shortened to their innermost frames because there was no room
   std::uint64_t reused_stacks;      // live: unreferenced stacks whose room was reused ...
   std::uint64_t reused_calls;       // live: ... and the allocations made with those stacks
-  std::uint32_t limited_types;      // live: bit N: a chunk of ChunkType N found no room below the limit
+  std::uint32_t limited_types;      // live: bit N % 32: a chunk of ChunkType N found no room below the limit
   std::uint32_t stack_sweeps;       // live: collections of unreferenced stacks; see StackRecord::born
   std::uint64_t objects;            // live: those of `allocations` that made no memory (contexts, streams, events, ...)
   std::uint64_t object_frees;       // live: those of `frees` that ended no memory; a reader adds both of ThreadCounters

@@ -38,10 +38,18 @@ struct ScanState {
   std::uint64_t live_count;     // live allocations that were looked for
   std::uint64_t live_bytes;
   std::uint64_t search_ns, search_bytes;  // in the copy
-  std::uint64_t lost, lost_count;         // in the copy: LostAllocation[]
+  std::uint64_t lost, lost_count;         // in the copy: LostAllocation[] ...
+  std::uint64_t last, last_count;         // ... and LastHolderRecord[]
 };
 
-// The words that the command writes behind the request, at AttachRequest::places: first the number of ranges,
-// then their first and last addresses: parts of stacks that are not in use. Then the registers of the other threads,
-// which are looked at where they lie.
+// A stopped thread of the program. Its registers as ptrace names them, of those that unwinding needs.
+struct StoppedThread {
+  std::uint64_t thread;  // its number, as the process sees it
+  std::uint64_t instruction_pointer, stack_pointer, frame_pointer;
+  std::uint64_t preserved[5];  // rbx, r12 to r15
+};
+
+// The words that the command writes behind the request, at AttachRequest::places: first the number of ranges, then
+// their first and last addresses: parts of stacks that are not in use. Then the number of threads, and a StoppedThread
+// for each. Then all registers of the other threads, which are looked at where they lie.
 }  // namespace culprit::format

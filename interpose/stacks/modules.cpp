@@ -220,6 +220,17 @@ std::uint64_t ModuleTable::frame_of(std::uint64_t address) {
          ((address - found->load_bias) & format::kFrameOffsetMask);
 }
 
+std::uint64_t ModuleTable::address_of(std::uint64_t frame) {
+  const std::uint64_t number = frame >> format::kFrameModuleShift & format::kFrameModuleMask;
+  const std::uint64_t offset = frame & format::kFrameOffsetMask;
+  if (number == 0) return offset;
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) {
+    if (entries_[i].index + 1U == number) return entries_[i].mapped ? entries_[i].load_bias + offset : 0;
+  }
+  return 0;
+}
+
 std::uint64_t ModuleTable::identity_of(std::uint64_t frame) {
   std::uint64_t number = frame >> format::kFrameModuleShift & format::kFrameModuleMask;
   SpinGuard guard(lock_);

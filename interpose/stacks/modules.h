@@ -34,6 +34,10 @@ class ModuleTable {
   // on the calling thread's stack, e.g. Thread-safe, takes no lock of the loader.
   std::uint64_t frame_of(std::uint64_t address);
 
+  // The absolute address that frame_of() made this frame of; 0: its module is not mapped any more. Adds nothing.
+  // Thread-safe.
+  std::uint64_t address_of(std::uint64_t frame);
+
   // A program may load new modules without end (a just-in-time compiler that writes libraries). When the table is full,
   // the numbers of unloaded modules are reused, once a collection of stacks (stack_collection.h) has found no stack
   // that names them: begin_marking(), mark(frame) for each frame of a stack that stays, free_unmarked(). Thread-safe.

@@ -30,6 +30,18 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
 void capture_stack_of(ucontext_t* registers, int depth, const std::uint64_t* frame, RawStack* stack,
                       StackChecks* checks);
 
+// The frame of a function that runs: its variables lie from the stack pointer up to its CFA.
+struct WalkedFrame {
+  std::uint64_t stack_pointer;
+  std::uint64_t cfa;      // 0: of the outermost frame, which has none
+  std::uint64_t address;  // a return address; of the innermost frame of a stopped thread the current instruction
+};
+
+// Walks the calling thread's stack, or with `registers` that of a thread that does not run meanwhile, and that was
+// stopped anywhere. Returns the number of frames, innermost first; 0: the walk did not reach the outermost frame, or
+// there are more than `capacity`. On the tracker's own stack only.
+int walk_frames(ucontext_t* registers, WalkedFrame* frames, int capacity);
+
 // Searches the calling thread's stack for the frame of one of our functions with the frame address `frame`. On the
 // tracker's own stack only.
 enum class FrameSearch {

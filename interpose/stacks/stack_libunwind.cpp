@@ -183,6 +183,32 @@ FrameSearch search_frames(Walked* walked, IsWanted is_wanted) {
 
 }  // namespace
 
+int walk_frames(ucontext_t* registers, WalkedFrame* frames, int capacity) {
+  unw_context_t own;
+  unw_getcontext(&own);
+  ucontext_t* from = registers != nullptr ? registers : &own;
+  unw_cursor_t cursor;
+  WalkReader reader(from);
+  if (unw_init_local2(&cursor, from, registers != nullptr ? UNW_INIT_SIGNAL_FRAME : 0) != 0) return 0;
+  for (int count = 0; count < capacity;) {
+    WalkedFrame& frame = frames[count++];
+    unw_word_t stack_pointer = 0;
+    unw_word_t address = 0;
+    if (unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer) != 0 || unw_get_reg(&cursor, UNW_REG_IP, &address) != 0)
+      return 0;
+    frame = {stack_pointer, 0, address};
+    const int result = unw_step(&cursor);
+    if (result < 0) return 0;
+    // The function of makecontext() has a caller at address 0.
+    unw_word_t next = 0;
+    if (result == 0 || unw_get_reg(&cursor, UNW_REG_IP, &next) != 0 || next == 0) return count;
+    unw_word_t cfa = 0;
+    unw_get_reg(&cursor, UNW_REG_SP, &cfa);
+    frame.cfa = cfa;
+  }
+  return 0;
+}
+
 bool is_in_signal_handler() {
   Walked walked;
   const auto none = [](unw_word_t, unw_word_t, unw_word_t) { return false; };

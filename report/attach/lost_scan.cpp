@@ -94,17 +94,23 @@ class LostScanning {
     }
   }
 
+  template <typename Item>
+  std::vector<Item> read_list(const TracedProcess& copy, std::uint64_t place, std::uint64_t count) const {
+    if (count > kMostLost) throw no_end();
+    std::vector<Item> list(count);
+    if (!list.empty() && !copy.read_memory(place, list.data(), list.size() * sizeof(Item))) throw no_end();
+    return list;
+  }
+
   void read_lost(const TracedProcess& copy, const ScanState& state, LostScanResult* result) const {
-    if (state.lost_count > kMostLost) throw no_end();
-    std::vector<format::LostAllocation> list(state.lost_count);
-    if (!list.empty() && !copy.read_memory(state.lost, list.data(), list.size() * sizeof(list[0]))) throw no_end();
-    for (const format::LostAllocation& one : list) {
+    for (const auto& one : read_list<format::LostAllocation>(copy, state.lost, state.lost_count)) {
       format::HolderRecord record = {};
       record.allocation = one.allocation;
       record.state = one.state;
       record.place = one.place;
       result->lost.push_back(record);
     }
+    result->last = read_list<format::LastHolderRecord>(copy, state.last, state.last_count);
   }
 
   const TracedProcess& process_;

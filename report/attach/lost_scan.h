@@ -22,6 +22,7 @@ struct ScanOrder {
 struct LostScanResult {
   format::LostSearch reason = format::LostSearch::kNotRun;  // kDone: the search was complete
   std::vector<format::HolderRecord> lost;                   // by the records of the dump
+  std::vector<format::LastHolderRecord> last;               // their places are addresses of the process
   std::uint64_t live_count = 0;                             // that were looked for
   std::uint64_t live_bytes = 0;
   std::uint64_t threads = 0;  // that were stopped together

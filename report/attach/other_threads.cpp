@@ -28,7 +28,9 @@ OtherThreads::OtherThreads(const TracedProcess& process, const ChosenThread& bor
                            StopWaiter* waiter)
     : process_(process), borrowed_(borrowed.thread), finder_(*finder), waiter_(waiter), first_(first_stack(process)) {
   ThreadRegisters registers;
-  if (read_general_registers(borrowed_, &registers)) note_stack(borrowed.stack_floor, stack_pointer(registers));
+  if (!read_general_registers(borrowed_, &registers)) return;
+  note_stack(borrowed.stack_floor, stack_pointer(registers));
+  note_registers(borrowed_, registers);
 }
 
 OtherThreads::~OtherThreads() {
@@ -44,6 +46,14 @@ void OtherThreads::note_stack(std::uint64_t floor, std::uint64_t pointer) {
   if (floor == 0 || pointer < kRedZone || end <= floor) return;
   ranges_.push_back(floor);
   ranges_.push_back(end);
+}
+
+void OtherThreads::note_registers(pid_t thread, const ThreadRegisters& registers) {
+  format::StoppedThread stopped = stopped_at(registers);
+  stopped.thread = innermost_number(process_.thread(thread));
+  std::vector<unsigned char> bytes(sizeof(stopped));
+  std::memcpy(bytes.data(), &stopped, sizeof(stopped));
+  append(bytes, &threads_);
 }
 
 OtherThreads::Stopped OtherThreads::stop(pid_t thread) {
@@ -69,6 +79,7 @@ OtherThreads::Stopped OtherThreads::stop(pid_t thread) {
   stopped_.push_back(thread);
   const std::uint64_t pointer = stack_pointer(registers);
   note_stack(stack_floor(process_, thread_pointer(registers), pointer, walk, first_).value_or(0), pointer);
+  note_registers(thread, registers);
   append(registers.general, &registers_);
   append(registers.vector, &registers_);
   return Stopped::kDone;
@@ -106,6 +117,8 @@ bool OtherThreads::stop_all() {
 std::vector<std::uint64_t> OtherThreads::words() const {
   std::vector<std::uint64_t> all = {ranges_.size() / 2};
   all.insert(all.end(), ranges_.begin(), ranges_.end());
+  all.push_back(threads_.size() * sizeof(threads_[0]) / sizeof(format::StoppedThread));
+  all.insert(all.end(), threads_.begin(), threads_.end());
   all.insert(all.end(), registers_.begin(), registers_.end());
   return all;
 }

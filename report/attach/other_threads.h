@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "report/attach/registers.h"
 #include "report/attach/safe_point.h"
 #include "report/attach/stop_waiter.h"
 #include "report/attach/thread_choice.h"
@@ -34,7 +35,7 @@ class OtherThreads {
   const std::string& where() const { return where_; }
   std::size_t count() const { return stopped_.size(); }
 
-  // Parts of stacks that are not in use, and registers: see interpose/format/scan_state.h.
+  // Parts of stacks that are not in use, and registers, also of the borrowed thread: see interpose/format/scan_state.h.
   std::vector<std::uint64_t> words() const;
 
  private:
@@ -42,6 +43,7 @@ class OtherThreads {
   Stopped stop(pid_t thread);
   bool is_safe(pid_t thread, StackWalk* walk);
   void note_stack(std::uint64_t floor, std::uint64_t pointer);
+  void note_registers(pid_t thread, const ThreadRegisters& registers);
 
   const TracedProcess& process_;
   const pid_t borrowed_;
@@ -50,6 +52,7 @@ class OtherThreads {
   const FirstStack first_;
   std::vector<pid_t> stopped_;
   std::vector<std::uint64_t> ranges_;
+  std::vector<std::uint64_t> threads_;  // format::StoppedThread[]
   std::vector<std::uint64_t> registers_;
   std::string where_;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "interpose/format/scan_state.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
@@ -32,6 +33,9 @@ void set_instruction_pointer(ThreadRegisters* registers, std::uint64_t address);
 std::uint64_t stack_pointer(const ThreadRegisters& registers);
 // The address of the thread's control block, which libc puts at the top of the stack that it allocates for the thread.
 std::uint64_t thread_pointer(const ThreadRegisters& registers);
+
+// The registers that unwinding needs, without the number of the thread.
+format::StoppedThread stopped_at(const ThreadRegisters& registers);
 
 // For a thread stopped inside a system call that returns EINTR after any interruption, even one that the program cannot
 // see: changes `registers` so that the call is repeated. Use it only when no signal is pending for the thread.

@@ -11,6 +11,7 @@ std::uint64_t instruction_pointer(const ThreadRegisters&) { return 0; }
 void set_instruction_pointer(ThreadRegisters*, std::uint64_t) {}
 std::uint64_t stack_pointer(const ThreadRegisters&) { return 0; }
 std::uint64_t thread_pointer(const ThreadRegisters&) { return 0; }
+format::StoppedThread stopped_at(const ThreadRegisters&) { return {}; }
 void repeat_interrupted_call(ThreadRegisters*) {}
 bool is_continued_by_restart(const ThreadRegisters&) { return false; }
 void repeat_instead_of_restart(ThreadRegisters*) {}

@@ -184,6 +184,11 @@ void set_instruction_pointer(ThreadRegisters* registers, std::uint64_t address) 
 std::uint64_t stack_pointer(const ThreadRegisters& registers) { return general(registers).rsp; }
 std::uint64_t thread_pointer(const ThreadRegisters& registers) { return general(registers).fs_base; }
 
+format::StoppedThread stopped_at(const ThreadRegisters& registers) {
+  const user_regs_struct all = general(registers);
+  return {0, all.rip, all.rsp, all.rbp, {all.rbx, all.r12, all.r13, all.r14, all.r15}};
+}
+
 void repeat_interrupted_call(ThreadRegisters* registers) {
   user_regs_struct all = general(*registers);
   if (static_cast<long long>(all.rax) != -EINTR || !can_be_repeated(static_cast<long>(all.orig_rax))) return;

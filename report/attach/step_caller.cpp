@@ -45,10 +45,10 @@ void StepCaller::tell_facts() {
 }
 
 void StepCaller::find_functions() {
-  function_ = order_.what == Injection::kTensors ? "culprit_tensors_v7"
-              : order_.what == Injection::kScan  ? "culprit_scan_v7"
-              : attaches() && !undoing_          ? "culprit_attach_v7"
-                                                 : "culprit_detach_v7";
+  function_ = order_.what == Injection::kTensors ? "culprit_tensors_v8"
+              : order_.what == Injection::kScan  ? "culprit_scan_v8"
+              : attaches() && !undoing_          ? "culprit_attach_v8"
+                                                 : "culprit_detach_v8";
   const std::vector<MappedRange> mappings = process_.mappings();
   const MappedRange* library = find_loaded(mappings, {"libculprit.so"});
   is_loaded_ = library != nullptr;

@@ -74,8 +74,9 @@ std::string history_text(const Group& group) {
   const Evidence* evidence = deciding_evidence(group);
   const std::string fate = evidence != nullptr ? functions_of(evidence->type).fate(*evidence, group.count == 1) : "";
   if (fate.empty() || leaked < group.count) return text;
-  if (leaked == 1) return text + "; the one that leaked " + fate;
-  const std::string all = std::to_string(leaked) + " that leaked ";
+  // Of a program that runs.
+  if (leaked == 1) return text + (evidence->now ? "; the one that lives " : "; the one that leaked ") + fate;
+  const std::string all = std::to_string(leaked) + (evidence->now ? " that live " : " that leaked ");
   if (leaked == group.count) return text + "; the " + all + "all " + fate;
   return text + "; " + std::to_string(group.count) + " of the " + all + fate;
 }

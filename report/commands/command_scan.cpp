@@ -35,7 +35,7 @@ struct ScanCommand {
 };
 
 Report report_of(const std::string& dump, const LostScanResult& scan, LoadOptions options) {
-  options.only_lost = scan.lost;
+  options.only_lost = LostNow{scan.lost, scan.last};
   options.judge.strict = true;  // memory that a library lost is lost, too
   Report report = load_report(dump, options);
   const auto is_lost = [](const Group& group) {

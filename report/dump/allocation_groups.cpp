@@ -189,7 +189,7 @@ bool says_lost(const HolderRecord& record) {
 // Sorted by allocation.
 std::vector<HolderRecord> read_lost(const Dump& dump, const OnlyLost& only) {
   std::vector<HolderRecord> lost;
-  for (const HolderRecord& record : only ? *only : dump.holders()) {
+  for (const HolderRecord& record : only ? only->lost : dump.holders()) {
     if (says_lost(record)) lost.push_back(record);
   }
   std::stable_sort(lost.begin(), lost.end(), [](const HolderRecord& left, const HolderRecord& right) {

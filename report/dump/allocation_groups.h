@@ -85,7 +85,11 @@ struct AllocationGroup {
 // Allocations that were not made in `range` are left out, and announced regions in no live allocation. A region has the
 // device of the allocation that it lies in. `each`: with the single allocations, 16 bytes for each of them.
 // `only_lost`: other allocations are left out, and the dump is not asked what is lost.
-using OnlyLost = std::optional<std::vector<format::HolderRecord>>;
+struct LostNow {
+  std::vector<format::HolderRecord> lost;
+  std::vector<format::LastHolderRecord> last;
+};
+using OnlyLost = std::optional<LostNow>;
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
                                                const TimeRange& range = {}, bool each = false,
                                                const OnlyLost& only_lost = {});

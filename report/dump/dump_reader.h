@@ -123,6 +123,10 @@ class Dump {
     return named(chunks_.heap_steps, ref, record);
   }
 
+  std::vector<format::LastHolderRecord> last_holders() const {
+    return all<format::LastHolderRecord>(chunks_.last_holders);
+  }
+
   std::vector<format::AuditRecord> audits() const { return all<format::AuditRecord>(chunks_.audits); }
   std::vector<format::MarkRecord> marks() const { return all<format::MarkRecord>(chunks_.marks); }
   std::vector<format::MarkTimeRecord> mark_times() const { return all<format::MarkTimeRecord>(chunks_.mark_times); }

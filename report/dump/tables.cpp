@@ -37,6 +37,7 @@ Tables read_tables(const Dump& dump, const TimeRange& range, bool each, const On
                    dump.contexts(),
                    dump.call_counts(),
                    read_held(dump),
+                   read_last_held(dump, only_lost ? std::optional(only_lost->last) : std::nullopt),
                    dump.audits(),
                    range,
                    each,
@@ -75,6 +76,7 @@ std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
     stacks.push_back(release.teardown_stack);
     add_evidence(release.evidence);
   }
+  for (const LastHeld& held : tables.last_held) stacks.push_back(held.record.stack);
   for (const ContextRecord& context : tables.contexts) stacks.push_back(context.stack);
   for (const ErrorRecord& error : tables.errors) {
     for (Ref ref : {error.stack, error.allocation_stack, error.free_stack}) stacks.push_back(ref);
@@ -92,6 +94,9 @@ std::vector<std::uint64_t> places_of(const Tables& tables) {
   for (const Held& held : tables.held) {
     if (held.heap.step == 0) places.push_back(held.place);
   }
+  for (const LastHeld& held : tables.last_held) {
+    if (!held.local) places.push_back(held.data);
+  }
   return places;
 }
 
@@ -99,6 +104,14 @@ std::vector<HeapPlace> heap_places_of(const Tables& tables) {
   std::vector<HeapPlace> places;
   for (const Held& held : tables.held) {
     if (held.heap.step != 0) places.push_back(held.heap);
+  }
+  return places;
+}
+
+std::vector<LocalPlace> local_places_of(const Tables& tables) {
+  std::vector<LocalPlace> places;
+  for (const LastHeld& held : tables.last_held) {
+    if (held.local) places.push_back(*held.local);
   }
   return places;
 }

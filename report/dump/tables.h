@@ -6,6 +6,7 @@
 
 #include "report/dump/allocation_groups.h"
 #include "report/dump/dump_reader.h"
+#include "report/dump/last_held.h"
 
 namespace culprit::report {
 
@@ -17,6 +18,7 @@ struct Tables {
   std::vector<format::ContextRecord> contexts;
   CallCounts calls;
   std::vector<Held> held;
+  std::vector<LastHeld> last_held;
   std::vector<format::AuditRecord> audits;
   TimeRange range;    // allocations and errors outside of it are left out
   bool each = false;  // the groups have their single allocations
@@ -32,5 +34,7 @@ std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);
 // the heap.
 std::vector<std::uint64_t> places_of(const Tables& tables);
 std::vector<HeapPlace> heap_places_of(const Tables& tables);
+// Likewise in the frames of functions.
+std::vector<LocalPlace> local_places_of(const Tables& tables);
 
 }  // namespace culprit::report

@@ -296,10 +296,13 @@ void fields(Archive& archive, ContextInfo* context) {
 template <typename Archive>
 void fields(Archive& archive, Overwritten* one) {
   archive.field("process", &one->process, "only of a merged job: index into `processes`", shown_if(archive.of_job));
-  archive.named("place", &one->place, overwritten_place_name, OverwrittenPlace::kValue,
+  archive.named("place", &one->place, overwritten_place_name, OverwrittenPlace::kInBlock,
                 "`variable`: the variable or a member of it, which was assigned; `member`: of an object in the heap, "
-                "which may have been replaced; `value`: of a key, whose entry may have been erased");
+                "which may have been replaced; `value`: of a key, whose entry may have been erased; `local`: of a "
+                "function that ran; `block`: of a block in it, which may have been left and entered again");
   archive.field("variable", &one->variable, "`g_engine->buffer`");
+  archive.field("function", &one->function, "only of `local` and `block`: that has the variable",
+                shown_if(!one->function.empty()));
   archive.field("module", &one->module, "of the variable: a path");
   archive.field("api", &one->api, "the call that made the allocations");
   archive.field("count", &one->count, "of the lost allocations");

@@ -10,22 +10,30 @@
 namespace culprit::report {
 namespace {
 
-// How the place may have lost its pointers otherwise; "" for a variable.
+// How the place may have lost its pointers otherwise; "" for variables.
 const char* other_way(OverwrittenPlace place) {
   switch (place) {
     case OverwrittenPlace::kVariable:
+    case OverwrittenPlace::kLocal:
       return "";
     case OverwrittenPlace::kMember:
       return " (or its object was replaced)";
     case OverwrittenPlace::kValue:
       return " (or entries were erased)";
+    case OverwrittenPlace::kInBlock:
+      return " (or its block was left)";
   }
   return "";
 }
 
+// "g_buffer", "buffer of serve()".
+std::string place_name(const Overwritten& one) {
+  return printable(one.variable) + (one.function.empty() ? "" : " of " + printable(one.function) + "()");
+}
+
 void collect_overwritten(const Report& report, std::vector<Finding>* list) {
   for (const Overwritten& one : report.overwritten) {
-    const std::string variable = printable(one.variable);
+    const std::string variable = place_name(one);
     Finding& finding = add_finding(FindingKind::kOverwritten,
                                    whose_prefix(report, one.process) + variable + " was overwritten " +
                                        plural(one.count, "time", "times") + " without a free" + other_way(one.place) +
@@ -37,11 +45,11 @@ void collect_overwritten(const Report& report, std::vector<Finding>* list) {
     if (!report.job.empty()) finding.processes = {one.process};
     finding.add_place("allocated", one.stack);
     const std::string line = maker_of(*one.stack);
-    finding.facts.push_back("no pointer is left to the " +
-                            std::string(one.count == 1 ? "allocation" : std::to_string(one.count) + " allocations") +
-                            (line.empty() ? " of that line" : " of " + line) + " before the last one, which " +
-                            variable + " has");
-    finding.hint = "free what `" + variable + "` has before it gets another pointer, or give it an owner (RAII)";
+    const std::string lost = one.count == 1 ? "allocation" : plural(one.count, "allocation", "allocations");
+    finding.facts.push_back("no pointer is left to the " + lost + (line.empty() ? " of that line" : " of " + line) +
+                            " before the last one, which " + variable + " has");
+    finding.hint =
+        "free what `" + printable(one.variable) + "` has before it gets another pointer, or give it an owner (RAII)";
   }
 }
 

@@ -43,7 +43,17 @@ class Judge {
       }
       return at->second;
     };
-    for (const AllocationGroup& group : tables.allocations) history(group.stack).kept += group.count - group.waiting;
+    for (const AllocationGroup& group : tables.allocations) {
+      const std::uint64_t kept = group.count - group.waiting;
+      history(group.stack).kept += tables.only_lost ? 0 : kept;
+    }
+    // The groups of a scan have only what is lost.
+    if (tables.only_lost) {
+      dump_.for_each_allocation([&](const AllocationRecord& record, Ref) {
+        const auto at = history_.find(record.stack);
+        if (at != history_.end()) ++at->second.kept;
+      });
+    }
     for (const ReleaseRecord& release : tables.releases) history(release.stack).kept += release.count;
   }
 

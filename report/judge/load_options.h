@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/format/dump_causes.h"
+#include "report/dump/allocation_groups.h"
 #include "report/dump/process_status.h"
 #include "report/symbols/symbolizer.h"
 
@@ -29,7 +29,7 @@ struct LoadOptions {
   std::string before_mark;  // only events before this mark; likewise
   bool marked = false;      // fill the groups of Report::marked, and Report::live_now
   // Of allocations only these, which a search of the running process has found lost.
-  std::optional<std::vector<format::HolderRecord>> only_lost;
+  OnlyLost only_lost;
   MachineFacts machine;
   JobCache* cache = nullptr;  // of the thread that makes the report, which nothing else uses meanwhile; nullptr: none
 };

@@ -26,7 +26,8 @@ std::shared_ptr<const StackResolver> resolve_stacks(const DumpContents& contents
   const std::vector<AllocationGroup>& groups = contents.tables.allocations;
   const bool lost =
       std::any_of(groups.begin(), groups.end(), [](const AllocationGroup& group) { return group.lost != 0; });
-  stacks->resolve(stacks_of(contents, dump), places_of(contents.tables), heap_places_of(contents.tables), lost);
+  stacks->resolve(stacks_of(contents, dump), places_of(contents.tables), heap_places_of(contents.tables), lost,
+                  local_places_of(contents.tables));
   return stacks;
 }
 

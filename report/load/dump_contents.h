@@ -34,7 +34,7 @@ struct ContentOptions {
   std::string before_mark;  // only events before this mark; likewise
   bool each = false;        // with the single allocations of each group
   bool marked = false;      // with the stacks of what was live at marks
-  std::optional<std::vector<format::HolderRecord>> only_lost;  // of allocations only these
+  OnlyLost only_lost;       // of allocations only these
 };
 
 // Never throws for the contents of the dump.

@@ -10,6 +10,10 @@ const char* overwritten_place_name(OverwrittenPlace place) {
       return "member";
     case OverwrittenPlace::kValue:
       return "value";
+    case OverwrittenPlace::kLocal:
+      return "local";
+    case OverwrittenPlace::kInBlock:
+      return "block";
   }
   return "variable";
 }

@@ -109,6 +109,11 @@ const AssignedPlace* StackResolver::assigned(std::uint64_t place) const {
   return at == assigned_at_.end() ? nullptr : &at->second;
 }
 
+const StackResolver::Local* StackResolver::local(const LocalPlace& place) const {
+  const auto at = local_at_.find(place);
+  return at == local_at_.end() ? nullptr : &at->second;
+}
+
 StackResolver::HeapHolder StackResolver::heap_holder(const HeapPlace& place) const {
   // Of very many pointers in one chunk only the first ones were asked for: the others have the variable of the last.
   auto behind = heap_holder_at_.upper_bound({place.step, place.word});
@@ -157,6 +162,13 @@ struct StackResolver::HeapQuestion {
   std::size_t variable;  // likewise among the data
   unsigned steps;
   bool uncertain;
+};
+
+// A place in a function's frame, likewise.
+struct StackResolver::LocalQuestion {
+  LocalPlace place;
+  std::size_t file;
+  std::size_t path;
 };
 
 // The questions to the files of modules. A library that was unloaded and loaded again has two module records, but its
@@ -232,6 +244,16 @@ class StackResolver::Questions {
         uncertain};
   }
 
+  std::optional<LocalQuestion> ask_for_local(const LocalPlace& place) {
+    const std::optional<std::size_t> file = file_of(module_number(place.code));
+    if (!file || module_number(place.code) != module_number(place.call)) return std::nullopt;
+    PointerPath path;
+    path.frame = FramePlace{offset_of(place.code), offset_of(place.call), place.offset};
+    std::vector<PointerPath>& paths = files[*file].paths;
+    paths.push_back(std::move(path));
+    return LocalQuestion{place, *file, paths.size() - 1};
+  }
+
   // A return address; the call is just before it.
   static std::uint64_t offset_of(Place place) {
     const std::uint64_t offset = place & kFrameOffsetMask;
@@ -251,7 +273,7 @@ class StackResolver::Questions {
 };
 
 void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places,
-                            std::vector<HeapPlace> heap, bool assigned) {
+                            std::vector<HeapPlace> heap, bool assigned, const std::vector<LocalPlace>& locals) {
   std::vector<Wanted> wanted = wanted_of(stacks);
   Questions questions(dump_);
   if (!number_modules(wanted, &questions)) {
@@ -262,7 +284,7 @@ void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Ad
   std::vector<Address> new_places(places);
   std::sort(new_places.begin(), new_places.end());
   new_places.erase(std::unique(new_places.begin(), new_places.end()), new_places.end());
-  look_up(missing, new_places, first_of_each(std::move(heap)), assigned, &questions);
+  look_up(missing, new_places, first_of_each(std::move(heap)), assigned, locals, &questions);
   fill_in(&wanted);
 }
 
@@ -398,7 +420,8 @@ void StackResolver::fill_in(std::vector<Wanted>* wanted) {
 }
 
 void StackResolver::look_up(const std::vector<Place>& code, const std::vector<Address>& places,
-                            const std::vector<HeapPlace>& heap, bool assigned, Questions* questions) {
+                            const std::vector<HeapPlace>& heap, bool assigned, const std::vector<LocalPlace>& locals,
+                            Questions* questions) {
   for (const Place place : code) {
     const auto file = questions->file_of_number.find(module_number(place));
     if (file != questions->file_of_number.end()) questions->ask_for_code(file->second, place);
@@ -414,12 +437,18 @@ void StackResolver::look_up(const std::vector<Place>& code, const std::vector<Ad
   for (const HeapPlace& place : heap) {
     if (std::optional<HeapQuestion> question = questions->ask_for_path(place)) paths.push_back(*question);
   }
+  std::vector<LocalQuestion> local_paths;
+  for (const LocalPlace& place : locals) {
+    if (local_paths.size() == kAskedForAssigned) break;
+    if (const std::optional<LocalQuestion> question = questions->ask_for_local(place)) local_paths.push_back(*question);
+  }
   lookup_(questions->files);
   const std::vector<const Module*> modules = add_modules(*questions);
   add_frames(code, questions);
   add_variables(data, modules, *questions);
   add_assigned(data, types, *questions);
   add_heap_holders(paths, modules, *questions);
+  add_locals(local_paths, modules, *questions);
 }
 
 std::vector<const Module*> StackResolver::add_modules(const Questions& questions) {
@@ -486,6 +515,17 @@ void StackResolver::add_assigned(const std::vector<Data>& data, const std::vecto
     const DataSymbol& variable = answer.variables[number];
     if (name.typed || (data[i].offset == variable.begin && variable.bytes == kPointerBytes))
       assigned_at_[data[i].address] = {name.exact, false, false};
+  }
+}
+
+void StackResolver::add_locals(const std::vector<LocalQuestion>& locals, const std::vector<const Module*>& modules,
+                               const Questions& questions) {
+  for (const LocalQuestion& question : locals) {
+    const ModuleSymbols& answer = questions.files[question.file];
+    if (question.path >= answer.path_names.size()) continue;
+    const PointerPathName& name = answer.path_names[question.path];
+    if (!name.typed || name.one_of_several || name.function.empty()) continue;
+    local_at_[question.place] = {modules[question.file], name.function, name.exact, name.in_block};
   }
 }
 

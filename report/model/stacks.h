@@ -13,6 +13,7 @@
 
 #include "interpose/format/dump_file.h"
 #include "report/dump/allocation_groups.h"
+#include "report/dump/last_held.h"
 #include "report/model/frames.h"
 #include "report/model/stack_cache.h"
 #include "report/symbols/symbolizer.h"
@@ -33,8 +34,9 @@ class StackResolver {
 
   // Resolves `stacks`, the variables at `places`, which are encoded like frames, and those that lead to `heap` (any
   // order, repetitions allowed). `assigned`: whether the places are assigned to is asked for, too, which needs types.
+  // `locals`: places in the frames of functions.
   void resolve(const std::vector<format::Ref>& stacks, const std::vector<std::uint64_t>& places = {},
-               std::vector<HeapPlace> heap = {}, bool assigned = false);
+               std::vector<HeapPlace> heap = {}, bool assigned = false, const std::vector<LocalPlace>& locals = {});
 
   // The stack of an earlier resolve(). An empty one for 0 and for invalid references, and where the report would become
   // too large, see most_shown_bytes(). Call it once for each place that shows the stack.
@@ -56,6 +58,15 @@ class StackResolver {
   };
   HeapHolder heap_holder(const HeapPlace& place) const;
 
+  // The variable of a function at a place of an earlier resolve(). nullptr: not known, or the place is one of several.
+  struct Local {
+    const Module* module = nullptr;
+    std::string function;
+    std::string path;       // with its name: "engine.buffer"
+    bool in_block = false;  // of the function, perhaps the body of a loop
+  };
+  const Local* local(const LocalPlace& place) const;
+
   // The function of the frame that is the `depth`th native one of the recorded stack, counted from the outermost as 1;
   // nullptr when there is none.
   const Frame* frame_from_outermost(format::Ref stack, std::uint32_t depth) const;
@@ -76,6 +87,7 @@ class StackResolver {
   struct Wanted;
   struct Data;
   struct HeapQuestion;
+  struct LocalQuestion;
   class Questions;
 
   std::vector<Wanted> wanted_of(const std::vector<format::Ref>& stacks);
@@ -87,15 +99,17 @@ class StackResolver {
   bool take_inlined(const std::vector<Wanted>& wanted);
   void fill_in(std::vector<Wanted>* wanted);
 
-  // Asks for the symbols of code and data, and stores the answers by the next five.
+  // Asks for the symbols of code and data, and stores the answers by the next six.
   void look_up(const std::vector<Place>& code, const std::vector<Address>& places, const std::vector<HeapPlace>& heap,
-               bool assigned, Questions* questions);
+               bool assigned, const std::vector<LocalPlace>& locals, Questions* questions);
   std::vector<const Module*> add_modules(const Questions& questions);
   void add_frames(const std::vector<Place>& places, Questions* questions);
   void add_variables(const std::vector<Data>& data, const std::vector<const Module*>& modules,
                      const Questions& questions);
   void add_heap_holders(const std::vector<HeapQuestion>& heap, const std::vector<const Module*>& modules,
                         const Questions& questions);
+  void add_locals(const std::vector<LocalQuestion>& locals, const std::vector<const Module*>& modules,
+                  const Questions& questions);
   void add_assigned(const std::vector<Data>& data, const std::vector<std::size_t>& paths, const Questions& questions);
 
   const Dump& dump_;
@@ -117,6 +131,7 @@ class StackResolver {
   std::deque<std::string> paths_;
   std::map<Address, AssignedPlace> assigned_at_;
   std::deque<AssignedPlace> assigned_in_heap_;
+  std::map<LocalPlace, Local> local_at_;
   std::unordered_map<format::Ref, const Resolved*> stacks_;
   ResolvedStack none_;
 };

@@ -20,6 +20,7 @@
 #include "report/symbols/demangle.h"
 #include "report/symbols/elf_limits.h"
 #include "report/symbols/line_table_size.h"
+#include "report/symbols/local_variables.h"
 
 namespace culprit::report {
 namespace {
@@ -266,7 +267,13 @@ std::vector<PointerPathName> ModuleFile::names_of(const std::vector<PointerPath>
   const DataTypes types(units, &limits_, &*time_);
   std::vector<PointerPathName> names;
   names.reserve(paths.size());
-  for (const PointerPath& path : paths) names.push_back(name_of_path(types, path));
+  for (const PointerPath& path : paths) {
+    LocalVariable local;
+    const Unit* unit = path.frame ? find_unit(path.frame->address) : nullptr;
+    const bool found =
+        unit != nullptr && find_local_variable(module_, unit->code, *path.frame, &limits_, &*time_, &local);
+    names.push_back(name_of_path(types, path, found ? &local : nullptr));
+  }
   return names;
 }
 

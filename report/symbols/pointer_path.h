@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -23,22 +24,35 @@ struct PointerStep {
   }
 };
 
+// A place in the frame of a function that runs. Addresses inside the module's file.
+struct FramePlace {
+  std::uint64_t address = 0;  // of its code, where it is now
+  std::uint64_t call = 0;     // of its code, where it was when it made the call that allocated
+  std::int64_t offset = 0;    // from the frame's CFA
+  bool operator<(const FramePlace& other) const {
+    return std::tie(address, call, offset) < std::tie(other.address, other.call, other.offset);
+  }
+};
+
 struct PointerPath {
-  std::uint64_t data = 0;  // where the first pointer is: an address inside the module's file
+  std::uint64_t data = 0;           // where the first pointer is: an address inside the module's file
+  std::optional<FramePlace> frame;  // or a place of a frame
   std::vector<PointerStep> steps;
   std::uint64_t offset = 0;  // of the handle in the last chunk
   bool operator<(const PointerPath& other) const {
-    return std::tie(data, offset, steps) < std::tie(other.data, other.offset, other.steps);
+    return std::tie(data, frame, offset, steps) < std::tie(other.data, other.frame, other.offset, other.steps);
   }
 };
 
 struct PointerPathName {
-  std::string exact;    // behind the name of the variable: "[3]->buffer"
+  std::string exact;    // behind the name of the variable: "[3]->buffer"; with its name where it is one of a function
   std::string general;  // "[*]->buffer": the same for all elements and nodes
   // The debug information has a type for each step, and a pointer or a number for the handle; and the handle is part of
   // an object that lives there. Elements of a `new T[n]` and of a deque have names, and may be memory that nothing was
   // written to yet: with what it had before, perhaps a copy of the driver's.
   bool typed = false;
+  std::string function;         // of a variable of a function
+  bool in_block = false;        // likewise: of a block of it
   bool stale = false;           // what has the handle is room of a vector behind its last element
   bool one_of_several = false;  // a list, an array or a container without keys is on the way
   bool keyed = false;           // a container with keys is on the way

@@ -120,12 +120,19 @@ bool is_transparent(std::string_view name) {
 
 class Namer {
  public:
-  Namer(const DataTypes& types, const PointerPath& path, Text* text) : types_(types), path_(path), text_(*text) {}
+  Namer(const DataTypes& types, const PointerPath& path, const LocalVariable* local, Text* text)
+      : types_(types), path_(path), local_(local), text_(*text) {}
 
   bool name() {
     Dwarf_Die type;
     std::uint64_t offset = 0;
-    if (!types_.type_at(path_.data, &type, &offset)) return false;
+    if (local_ != nullptr) {
+      text_.add(local_->name);
+      type = local_->type;
+      offset = local_->offset;
+    } else if (path_.frame || !types_.type_at(path_.data, &type, &offset)) {
+      return false;
+    }
     Pointer pointer;
     if (!find_pointer(type, offset, false, &pointer, 0)) return false;
     for (std::size_t i = 0; i < path_.steps.size(); ++i) {
@@ -393,6 +400,7 @@ class Namer {
 
   const DataTypes& types_;
   const PointerPath& path_;
+  const LocalVariable* local_;
   Text& text_;
   bool hopped_ = false;
   bool proven_ = true;
@@ -402,10 +410,10 @@ class Namer {
 
 }  // namespace
 
-PointerPathName name_of_path(const DataTypes& types, const PointerPath& path) {
+PointerPathName name_of_path(const DataTypes& types, const PointerPath& path, const LocalVariable* local) {
   PointerPathName name;
   Text text;
-  Namer namer(types, path, &text);
+  Namer namer(types, path, local, &text);
   if (!namer.name()) {
     name.stale = namer.stale();
     return name;
@@ -415,6 +423,10 @@ PointerPathName name_of_path(const DataTypes& types, const PointerPath& path) {
   name.typed = namer.proven();
   name.one_of_several = text.several;
   name.keyed = namer.keyed();
+  if (local != nullptr) {
+    name.function = local->function;
+    name.in_block = local->in_block;
+  }
   return name;
 }
 

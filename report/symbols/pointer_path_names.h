@@ -3,12 +3,14 @@
 #pragma once
 
 #include "report/symbols/data_types.h"
+#include "report/symbols/local_variables.h"
 #include "report/symbols/pointer_path.h"
 
 namespace culprit::report {
 
 // The name begins with what follows the variable: "->next->buffer", "[3]". Never fails: what cannot be named has
 // `typed` false.
-PointerPathName name_of_path(const DataTypes& types, const PointerPath& path);
+// `local`: the variable at path.frame; nullptr: it is not known, or the path begins in data.
+PointerPathName name_of_path(const DataTypes& types, const PointerPath& path, const LocalVariable* local = nullptr);
 
 }  // namespace culprit::report

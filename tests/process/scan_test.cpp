@@ -90,6 +90,30 @@ TEST_CASE("culprit scan calls nothing lost that a thread, a map or a device has"
   CHECK(scan_of("lost-on-device").at("lost_allocations") == 2);
 }
 
+TEST_CASE("culprit scan names the variable that was overwritten", "[scan][overwritten]") {
+  if (on_gpu()) return;
+  const nlohmann::json local = scan_of("local");
+  CHECK(local.at("lost_allocations") == 4);
+  REQUIRE(local.at("overwritten").size() == 1);
+  CHECK(local.at("overwritten")[0].at("variable") == "buffer");
+  CHECK(local.at("overwritten")[0].at("function") == "serve_local");
+  CHECK(local.at("overwritten")[0].at("place") == "local");
+  CHECK(local.at("overwritten")[0].at("count") == 4);
+  CHECK(local.at("overwritten")[0].at("bytes") == 4 * kScanServerBytes);
+  const nlohmann::json global = scan_of("global");
+  REQUIRE(global.at("overwritten").size() == 1);
+  CHECK(global.at("overwritten")[0].at("variable") == "g_slot");
+  CHECK(global.at("overwritten")[0].at("place") == "variable");
+  // The variables of threads have one allocation each, and the map has five.
+  CHECK_FALSE(scan_of("loses").contains("overwritten"));
+  while_scan_server_runs("local", [](const std::string& pid) {
+    const std::string text = run_culprit({"scan", pid}).out;
+    CHECK(has(text, "OVERWRITTEN: buffer of serve_local() was overwritten 4 times without a free, 43.0 KiB lost\n"));
+    // The fifth call's memory is live.
+    CHECK_FALSE(has(text, "freed in"));
+  });
+}
+
 TEST_CASE("culprit scan never loses pointers that move", "[scan]") {
   if (on_gpu()) return;
   while_scan_server_runs("moving", [](const std::string& pid) {

@@ -62,8 +62,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", dlerror());
     return 3;
   }
-  attach = reinterpret_cast<Call>(dlsym(library, "culprit_attach_v7"));
-  detach = reinterpret_cast<Call>(dlsym(library, "culprit_detach_v7"));
+  attach = reinterpret_cast<Call>(dlsym(library, "culprit_attach_v8"));
+  detach = reinterpret_cast<Call>(dlsym(library, "culprit_detach_v8"));
   if (attach == nullptr || detach == nullptr || pthread_key_create(&key, at_the_end) != 0) return 3;
   std::puts("ready");
   std::fflush(stdout);

@@ -2,6 +2,7 @@
 // the first part overwrite a pointer without a free; those of the second part only look like that.
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <list>
 #include <map>
 #include <memory>
@@ -214,9 +215,101 @@ SUBJECT_FUNCTION void keep(const std::string& how) {
   }
 }
 
+// Ends the program while the functions below run: without it their frames are gone at exit.
+[[noreturn]] SUBJECT_FUNCTION void leave() {
+  clear_stack();
+  std::exit(0);
+}
+
+// A compiler does not unroll a loop with this limit, which would give each round a stack of its own.
+volatile int g_times = kTimes;
+
+SUBJECT_FUNCTION void hold(void* memory) {
+  void* volatile held = memory;
+  leave();
+  use(held);
+}
+
+SUBJECT_FUNCTION void overwrite_local() {
+  void* buffer = nullptr;
+  for (int i = 0; i < g_times; ++i) CHECKED(cudaMalloc(&buffer, 11001));
+  leave();
+}
+
+SUBJECT_FUNCTION void overwrite_returned() {
+  void* volatile returned = nullptr;
+  for (int i = 0; i < g_times; ++i) returned = allocate_here();
+  leave();
+  use(returned);
+}
+
+SUBJECT_FUNCTION void overwrite_local_member() {
+  Settings settings;
+  for (int i = 0; i < g_times; ++i) CHECKED(cudaMalloc(&settings.engine.buffer, 11001));
+  leave();
+}
+
+SUBJECT_FUNCTION void overwrite_in_block(bool wanted) {
+  if (wanted) {
+    void* inner = nullptr;
+    for (int i = 0; i < g_times; ++i) CHECKED(cudaMalloc(&inner, 11001));
+    leave();
+  }
+}
+
+SUBJECT_FUNCTION void overwrite_out_of_callee() {
+  void* text = nullptr;
+  const auto load = [&text] { CHECKED(cudaMalloc(&text, 11001)); };
+  for (int i = 0; i < g_times; ++i) load();
+  leave();
+}
+
+SUBJECT_FUNCTION void keep_pushed() {
+  void* pushed = nullptr;
+  for (int i = 0; i < g_times; ++i) {
+    CHECKED(cudaMalloc(&pushed, 11001));
+    g_vector.push_back(pushed);
+  }
+  for (int i = 0; i + 1 < g_times; ++i) g_vector[i] = nullptr;
+  leave();
+}
+
+SUBJECT_FUNCTION void keep_in_local_array() {
+  void* all[kTimes] = {};
+  for (int i = 0; i < g_times; ++i) CHECKED(cudaMalloc(&all[i], 11001));
+  for (int i = 0; i + 1 < g_times; ++i) all[i] = nullptr;
+  leave();
+  use(all[0]);
+}
+
+SUBJECT_FUNCTION void keep_in_callee() {
+  for (int i = 0; i < g_times; ++i) {
+    void* passed = allocate_here();
+    if (i + 1 == g_times) hold(passed);
+  }
+}
+
+SUBJECT_FUNCTION void keep_in_parameter(void* parameter) {
+  for (int i = 0; i < g_times; ++i) CHECKED(cudaMalloc(&parameter, 11001));
+  leave();
+}
+
+SUBJECT_FUNCTION void run_local(const std::string& how) {
+  if (how == "local") overwrite_local();
+  if (how == "local-returned") overwrite_returned();
+  if (how == "local-member") overwrite_local_member();
+  if (how == "local-in-block") overwrite_in_block(true);
+  if (how == "local-by-lambda") overwrite_out_of_callee();
+  if (how == "local-pushed") keep_pushed();
+  if (how == "local-array") keep_in_local_array();
+  if (how == "local-in-callee") keep_in_callee();
+  if (how == "local-parameter") keep_in_parameter(nullptr);
+}
+
 int main(int, char** argv) {
   overwrite(argv[1]);
   keep(argv[1]);
+  run_local(argv[1]);
   clear_stack();
   return 0;
 }

@@ -87,6 +87,15 @@ SUBJECT_FUNCTION void move_all_the_time(void* pointer) {
   CHECKED(cudaFree(*place));
 }
 
+// Overwrites what it has, in a variable of its own.
+SUBJECT_FUNCTION void serve_local() {
+  void* buffer = nullptr;
+  for (int i = 0; i < kTimes; ++i) CHECKED(cudaMalloc(&buffer, 11001));
+  clear_stack();
+  wait_for_end();
+  CHECKED(cudaFree(buffer));
+}
+
 SUBJECT_FUNCTION void* start_routine(void* how) {
   const std::string name = static_cast<const char*>(how);
   if (name == "register" || name == "no-register") wait_with_register(false, name == "register");
@@ -104,6 +113,12 @@ SUBJECT_FUNCTION void* start_routine(void* how) {
   }
   if (name == "thread-local") {
     t_kept = allocate_here();
+    clear_stack();
+    wait_for_end();
+  }
+  if (name == "local") serve_local();
+  if (name == "global") {
+    for (int i = 0; i < kTimes; ++i) g_slot = allocate_here();
     clear_stack();
     wait_for_end();
   }

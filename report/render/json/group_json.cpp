@@ -5,6 +5,7 @@
 
 #include "report/causes/evidence_functions.h"
 #include "report/fields/leak_fields.h"
+#include "report/fields/memory_fields.h"
 #include "report/merge/spread.h"
 #include "report/model/causes.h"
 #include "report/model/frames.h"
@@ -86,6 +87,10 @@ Json group_json(const Group& group, bool may_be_freed, const StackToJson& stack_
 }
 
 Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json) { return json_of(error, {}, stack_to_json); }
+
+Json overwritten_json(const Overwritten& one, const StackToJson& stack_to_json) {
+  return json_of(one, {}, stack_to_json);
+}
 
 Json failed_allocation_json(const FailedAllocation& failed, const StackToJson& stack_to_json) {
   return json_of(failed, {}, stack_to_json);

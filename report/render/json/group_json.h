@@ -15,6 +15,7 @@ struct FailedAllocation;
 struct FieldContext;
 struct Frame;
 struct Group;
+struct Overwritten;
 struct ResolvedStack;
 struct ThreadInfo;
 
@@ -30,6 +31,7 @@ Json thread_json(const ThreadInfo& thread);
 Json group_json(const Group& group, bool may_be_freed, const StackToJson& stack_to_json);
 
 Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json);
+Json overwritten_json(const Overwritten& one, const StackToJson& stack_to_json);
 Json failed_allocation_json(const FailedAllocation& failed, const StackToJson& stack_to_json);
 
 // For JsonFields: `evidence`, `baseline` and `spread` of a group.

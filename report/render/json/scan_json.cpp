@@ -1,5 +1,6 @@
 #include "report/render/json/scan_json.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "report/attach/lost_scan.h"
@@ -40,6 +41,7 @@ Json scan_json(const LostScanResult& scan, const Report& report) {
   json["lost_bytes"] = bytes;
   json["lost_allocations"] = count;
   json["leaks"] = std::move(leaks);
+  for (const Overwritten& one : report.overwritten) json["overwritten"].push_back(overwritten_json(one, stack_json));
   return json;
 }
 

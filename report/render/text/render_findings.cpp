@@ -19,20 +19,23 @@ std::string title_text(const Finding& finding, const Palette& palette) {
 
 }  // namespace
 
-void render_findings(const Report& report, const RenderOptions& options, std::ostream& out) {
+void render_finding(const Finding& finding, const RenderOptions& options, std::ostream& out) {
   const Palette palette(options.colours);
-  TextFields fields(palette, options, out);
-  for (const Finding& finding : shown_findings(report, kInText, options.all ? kAllFindings : kShownOfEach)) {
-    out << title_text(finding, palette) << ": " << finding.headline << "\n";
-    if ((finding.facts_drawn & kInText) == 0) {
-      for (const std::string& fact : finding.facts) out << "  " << fact << "\n";
-    }
-    if (!finding.hint.empty()) out << "  " << finding.hint << "\n";
-    if (options.full_stacks) {
-      for (const FindingPlace& place : finding.places) fields.mixed_stack(place.label, place.stack->frames);
-    }
-    if (finding.more != 0) out << "  and " << finding.more << " more of this kind: --all\n";
+  out << title_text(finding, palette) << ": " << finding.headline << "\n";
+  if ((finding.facts_drawn & kInText) == 0) {
+    for (const std::string& fact : finding.facts) out << "  " << fact << "\n";
   }
+  if (!finding.hint.empty()) out << "  " << finding.hint << "\n";
+  if (options.full_stacks) {
+    TextFields fields(palette, options, out);
+    for (const FindingPlace& place : finding.places) fields.mixed_stack(place.label, place.stack->frames);
+  }
+  if (finding.more != 0) out << "  and " << finding.more << " more of this kind: --all\n";
+}
+
+void render_findings(const Report& report, const RenderOptions& options, std::ostream& out) {
+  for (const Finding& finding : shown_findings(report, kInText, options.all ? kAllFindings : kShownOfEach))
+    render_finding(finding, options, out);
 }
 
 }  // namespace culprit::report

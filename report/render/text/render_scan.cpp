@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "report/attach/lost_scan.h"
 #include "report/base/words.h"
+#include "report/findings/finding.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/render/text/group_text.h"
 #include "report/render/text/palette.h"
+#include "report/render/text/render_findings.h"
 
 namespace culprit::report {
 namespace {
@@ -44,6 +47,9 @@ std::string headline(const LostScanResult& scan, const Report& report, const Pal
 void render_scan(const LostScanResult& scan, const Report& report, const RenderOptions& options, std::ostream& out) {
   const Palette palette(options.colours);
   out << headline(scan, report, palette) << "\n";
+  std::vector<Finding> overwritten;
+  kOverwrittenFinding(report, &overwritten);
+  for (const Finding& finding : overwritten) render_finding(finding, options, out);
   const std::size_t shown = options.all ? report.leaks.size() : std::min(report.leaks.size(), kShownGroups);
   for (std::size_t i = 0; i < shown; ++i) render_group(report, report.leaks[i], i + 1, options, out);
   if (shown < report.leaks.size()) out << "\nand " << report.leaks.size() - shown << " more groups: --all\n";

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "interpose/stacks/stack.h"
 #include "interpose/stacks/thread_stack.h"
 #include "interpose/stacks/walk_memo.h"
 #include "interpose/stacks/walk_reader.h"
@@ -98,6 +99,31 @@ TEST_CASE("no value of any register ends a walk in a signal", "[walks]") {
     frames += static_cast<std::uint64_t>(walked->stack.count);
   }
   CHECK(frames > 10000);
+}
+
+TEST_CASE("the variables of a function lie in its frame", "[walks]") {
+  std::uint64_t outer = 0;
+  const auto inner = [&](ucontext_t* registers) {
+    std::vector<WalkedFrame> frames(kMaxStackDepth);
+    const int count = walk_frames(registers, frames.data(), static_cast<int>(frames.size()));
+    REQUIRE(count > 2);
+    CHECK(frames[static_cast<std::size_t>(count) - 1].cfa == 0);
+    int with_variable = 0;
+    for (int i = 0; i + 1 < count; ++i) {
+      const WalkedFrame& frame = frames[static_cast<std::size_t>(i)];
+      const auto variable = reinterpret_cast<std::uint64_t>(&outer);
+      CHECK(frame.cfa == frames[static_cast<std::size_t>(i) + 1].stack_pointer);
+      with_variable += variable >= frame.stack_pointer && variable < frame.cfa ? 1 : 0;
+    }
+    CHECK(with_variable == 1);
+    // More than there is room for: none, and not a part of them.
+    CHECK(walk_frames(registers, frames.data(), count) == count);
+    CHECK(walk_frames(registers, frames.data(), count - 1) == 0);
+  };
+  inner(nullptr);
+  ucontext_t registers;
+  REQUIRE(getcontext(&registers) == 0);
+  inner(&registers);
 }
 
 TEST_CASE("a word at null is not readable", "[walks]") {
