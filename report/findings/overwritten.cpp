@@ -1,6 +1,8 @@
 // A variable that was assigned anew without a free. judge/overwritten.h decides which.
 #include "report/model/overwritten.h"
 
+#include <utility>
+
 #include "report/base/words.h"
 #include "report/findings/finding.h"
 #include "report/findings/place_words.h"
@@ -45,9 +47,11 @@ void collect_overwritten(const Report& report, std::vector<Finding>* list) {
     if (!report.job.empty()) finding.processes = {one.process};
     finding.add_place("allocated", one.stack);
     const std::string line = maker_of(*one.stack);
-    const std::string lost = one.count == 1 ? "allocation" : plural(one.count, "allocation", "allocations");
-    finding.facts.push_back("no pointer is left to the " + lost + (line.empty() ? " of that line" : " of " + line) +
-                            " before the last one, which " + variable + " has");
+    std::string fact = "no pointer is left to the ";
+    fact += one.count == 1 ? "allocation" : plural(one.count, "allocation", "allocations");
+    fact += line.empty() ? " of that line" : " of " + line;
+    fact += " before the last one, which " + variable + " has";
+    finding.facts.push_back(std::move(fact));
     finding.hint =
         "free what `" + printable(one.variable) + "` has before it gets another pointer, or give it an owner (RAII)";
   }
