@@ -148,6 +148,9 @@ LostSearch LostSearcher::open() {
   if (!map_.read()) return LostSearch::kUnreadable;
   const LostSearch reason = frozen_ ? LostSearch::kDone : reason_of_threads();
   if (reason != LostSearch::kDone) return reason;
+  drivers_.add_own_data();
+  if (frozen_) drivers_.add_stopped(words_, word_count_, map_);
+  roots_.leave_out(drivers_.begin(), drivers_.size());
   if (!chunks_.open() || !blocks_.open(&chunks_.pages(), chunks_.key())) return LostSearch::kGivenUp;
   if (!roots_.collect(map_, frozen_ ? 0 : caller_.words[6], gpu_, &blocks_)) return LostSearch::kAllocator;
   int error = 0;
@@ -163,8 +166,8 @@ LostSearch LostSearcher::open() {
   return queue_ != nullptr && copy_ != nullptr && opened ? LostSearch::kDone : LostSearch::kGivenUp;
 }
 
-LostSearch LostSearcher::reason_of_threads() const {
-  switch (other_threads(map_)) {
+LostSearch LostSearcher::reason_of_threads() {
+  switch (other_threads(map_, &drivers_)) {
     case OtherThreads::kProgram:
       return LostSearch::kThreads;
     case OtherThreads::kUnknown:

@@ -8,6 +8,7 @@
 
 #include "interpose/causes/caller_state.h"
 #include "interpose/causes/device_snapshot.h"
+#include "interpose/causes/driver_threads.h"
 #include "interpose/causes/gpu_blocks.h"
 #include "interpose/causes/handle_set.h"
 #include "interpose/causes/heap_blocks.h"
@@ -78,7 +79,7 @@ class LostSearcher {
   // The reason not to search; kDone: there is none.
   format::LostSearch reason_not_to();
   format::LostSearch open();
-  format::LostSearch reason_of_threads() const;
+  format::LostSearch reason_of_threads();
 
   // Memory that the program keeps out of its children (MADV_DONTFORK) is not in the copy.
   format::LostSearch reason_of_copy() const;
@@ -129,6 +130,7 @@ class LostSearcher {
   HeapChunks chunks_;
   HeapBlocks blocks_;
   RootRanges roots_;
+  DriverThreads drivers_;
   LastHolders last_;
   const std::uint64_t* words_ = nullptr;  // of the command
   std::uint64_t word_count_ = 0;

@@ -9,6 +9,7 @@
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/causes/driver_threads.h"
 #include "interpose/causes/holder_search.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
@@ -62,21 +63,6 @@ const char* file_name(const char* path) {
 
 bool begins_with(const char* text, const char* prefix) { return std::strncmp(text, prefix, std::strlen(prefix)) == 0; }
 
-enum class Code { kDriver, kNeutral, kProgram };
-
-// Whose code lies at an address. libc's, the loader's and ours is on the stack of every thread.
-Code code_at(std::uint64_t address) {
-  if (in_own_module(address)) return Code::kNeutral;
-  struct dl_phdr_info module;
-  if (!find_module(address, &module)) return Code::kNeutral;
-  const char* name = file_name(module.dlpi_name);
-  if (is_driver_library(name)) return Code::kDriver;
-  for (const char* neutral : {"libc.so", "libc-2", "ld-linux", "libpthread", "linux-vdso"}) {
-    if (begins_with(name, neutral)) return Code::kNeutral;
-  }
-  return Code::kProgram;
-}
-
 // The stack pointer of a thread that waits in a system call; 0: it runs, or that is not known. The file has the number
 // of the call, six arguments, the stack pointer and the program counter.
 std::uint64_t stack_pointer_of(const char* thread) {
@@ -97,31 +83,23 @@ std::uint64_t stack_pointer_of(const char* thread) {
 constexpr int kTries = 20;
 constexpr std::uint32_t kPauseMicroseconds = 1000;
 
-OtherThreads look_at_thread(const char* thread, const MemoryMap& map) {
+OtherThreads look_at_thread(const char* thread, const MemoryMap& map, DriverThreads* drivers) {
   std::uint64_t stack = stack_pointer_of(thread);
   // A thread that has just begun, or that does something short.
   for (int tries = 0; stack == 0 && tries < kTries; ++tries) {
     sleep_microseconds(kPauseMicroseconds);
     stack = stack_pointer_of(thread);
   }
-  const Mapping* mapping = stack == 0 ? nullptr : map.find(stack);
-  if (mapping == nullptr) return OtherThreads::kUnknown;
-  bool driver = false;
-  std::uint64_t words[128];
-  for (std::uint64_t at = stack / 8 * 8; at < mapping->end;) {
-    const std::uint64_t wanted = mapping->end - at < sizeof(words) ? mapping->end - at : sizeof(words);
-    const std::int64_t got = os.read_own_memory(words, at, wanted);
-    if (got < 8) return OtherThreads::kUnknown;
-    for (std::int64_t i = 0; i < got / 8; ++i) {
-      const Mapping* code = map.find(words[i]);
-      if (code == nullptr || (code->protection & PROT_EXEC) == 0) continue;
-      const Code whose = code_at(words[i]);
-      if (whose == Code::kProgram) return OtherThreads::kProgram;
-      driver = driver || whose == Code::kDriver;
-    }
-    at += static_cast<std::uint64_t>(got) / 8 * 8;
+  switch (owner_of_stack(stack, map)) {
+    case StackOwner::kDriver:
+      drivers->add(stack, map);
+      return OtherThreads::kNone;
+    case StackOwner::kProgram:
+      return OtherThreads::kProgram;
+    case StackOwner::kUnknown:
+      break;
   }
-  return driver ? OtherThreads::kNone : OtherThreads::kProgram;
+  return OtherThreads::kUnknown;
 }
 
 // Whether a relocation of the module names one of the functions by which thread-local objects are destroyed.
@@ -137,19 +115,14 @@ bool has_thread_local_objects(const ElfModule& module) {
 
 }  // namespace
 
-bool is_driver_library(const char* path) {
-  const char* name = file_name(path);
-  return begins_with(name, "libcuda.so") || begins_with(name, "libnvidia-");
-}
-
-OtherThreads other_threads(const MemoryMap& map) {
+OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers) {
   if (!is_main_thread()) return OtherThreads::kProgram;
   look_at_restrictions();
   if (threads_seen() == 1) return OtherThreads::kNone;
   OtherThreads found = OtherThreads::kNone;
   const long self = system_call(SYS_gettid);
   const bool all = for_each_entry("../../task", [&](const char* name) {
-    if (std::strtol(name, nullptr, 10) != self) found = look_at_thread(name, map);
+    if (std::strtol(name, nullptr, 10) != self) found = look_at_thread(name, map, drivers);
     return found == OtherThreads::kNone;
   });
   return all || found != OtherThreads::kNone ? found : OtherThreads::kUnknown;

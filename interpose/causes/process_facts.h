@@ -5,6 +5,7 @@
 
 namespace culprit {
 
+class DriverThreads;
 class MemoryMap;
 
 enum class OtherThreads {
@@ -14,8 +15,9 @@ enum class OtherThreads {
 };
 
 // Looks which threads run beside the caller. The thread of a driver waits in a system call, with code of the driver
-// and without any of the program on its stack. Changes errno. On the tracker's own stack only.
-OtherThreads other_threads(const MemoryMap& map);
+// and without any of the program on its stack: such threads are added to `drivers`. Changes errno. On the tracker's own
+// stack only.
+OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers);
 
 enum class KernelHolds {
   kNothing,
@@ -28,9 +30,6 @@ KernelHolds kernel_holds();
 
 // Whether malloc() is that of glibc, and nothing else in the process takes its place.
 bool malloc_is_glibcs();
-
-// Whether the name of a module is one of the driver (libcuda, libnvidia-...).
-bool is_driver_library(const char* path);
 
 // Whether all objects of the program still exist when the first exit handler runs: see exit_order.h. False if a library
 // of the program has thread-local objects with destructors, which exit() destroys before all handlers, or if another

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "interpose/base/own_module.h"
+#include "interpose/causes/driver_threads.h"
 #include "interpose/causes/process_facts.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
@@ -14,6 +15,7 @@ namespace culprit {
 namespace {
 
 constexpr std::uint64_t kMostModules = 1 << 14;
+constexpr std::uint64_t kPage = 4096;
 
 // A larger reservation is taken for one without memory: the driver reserves the addresses of all devices.
 constexpr std::uint64_t kMostUnreadable = 4ULL << 30;
@@ -85,7 +87,8 @@ RootRanges::Skip RootRanges::first_arena() {
 }
 
 bool RootRanges::collect_skips(const GpuBlocks& gpu) {
-  const std::uint64_t room = kMostOwnRanges + kMostModules + 1 + gpu.size() + left_out_count_;
+  std::uint64_t room = kMostOwnRanges + kMostModules + 1 + gpu.size();
+  for (const LeftOut& one : left_out_) room += one.count;
   int error = 0;
   skip_bytes_ = room * sizeof(Skip);
   skips_ = static_cast<Skip*>(map_private(skip_bytes_, &error));
@@ -106,7 +109,9 @@ bool RootRanges::collect_skips(const GpuBlocks& gpu) {
   if (arena.begin != arena.end) skips_[skip_count_++] = arena;
   // Those in the heap are chunks as well, and are not left out: a chunk is read only if something leads to it.
   for (std::uint32_t i = 0; i < gpu.size(); ++i) skips_[skip_count_++] = {gpu[i].begin, gpu[i].end};
-  for (std::uint64_t i = 0; i < left_out_count_; ++i) skips_[skip_count_++] = {left_out_[i].begin, left_out_[i].end};
+  for (const LeftOut& one : left_out_) {
+    for (std::uint64_t i = 0; i < one.count; ++i) skips_[skip_count_++] = {one.list[i].begin, one.list[i].end};
+  }
   std::sort(skips_, skips_ + skip_count_, [](const Skip& one, const Skip& other) { return one.begin < other.begin; });
   join_skips();
   return true;
@@ -123,6 +128,37 @@ void RootRanges::join_skips() {
     }
   }
   skip_count_ = kept;
+}
+
+// The first range that ends behind `address`.
+const RootRanges::Skip* RootRanges::skip_behind(std::uint64_t address) const {
+  return std::upper_bound(skips_, skips_ + skip_count_, address,
+                          [](std::uint64_t wanted, const Skip& one) { return wanted < one.end; });
+}
+
+// Divides private memory into chunks of malloc and the rest. Behind a range that is left out another mapping may begin,
+// which the kernel has joined with this one: malloc's chunks are looked for there, too. Those with a mapping of their
+// own begin with a page; the ranges need not.
+void RootRanges::add_private(std::uint64_t begin, std::uint64_t end, HeapBlocks* blocks) {
+  const auto rest = [&](std::uint64_t from, std::uint64_t to) {
+    if (from < to) add(from, to, false, true);
+  };
+  while (begin < end) {
+    const Skip* skip = skip_behind(begin);
+    const bool last = skip == skips_ + skip_count_ || skip->begin >= end;
+    const std::uint64_t stop = last ? end : std::max(begin, skip->begin);
+    const std::uint64_t first_page = (begin + kPage - 1) / kPage * kPage;
+    const std::uint64_t last_page = stop / kPage * kPage;
+    if (first_page < last_page) {
+      rest(begin, first_page);
+      blocks->add_mapping({first_page, last_page}, rest);
+      rest(last_page, stop);
+    } else {
+      rest(begin, stop);
+    }
+    if (last) return;
+    begin = std::max(begin, skip->end);
+  }
 }
 
 void RootRanges::add(std::uint64_t begin, std::uint64_t end, bool shared, bool readable) {
@@ -170,8 +206,7 @@ bool RootRanges::collect(const MemoryMap& map, std::uint64_t stack_pointer, cons
     if (shared || mapping->file || on_stack || (mapping->protection & kWritable) != kWritable) {
       add(begin, mapping->end, shared, readable);
     } else {
-      blocks->add_mapping({begin, mapping->end},
-                          [&](std::uint64_t from, std::uint64_t to) { add(from, to, false, true); });
+      add_private(begin, mapping->end, blocks);
     }
   }
   return !full_ && !blocks->is_full();

@@ -28,10 +28,9 @@ class RootRanges {
   // the CUDA runtime, which lead to the program's memory through stale pointers. Returns false without memory, or if
   // the heap is not understood.
   bool collect(const MemoryMap& map, std::uint64_t stack_pointer, const GpuBlocks& gpu, HeapBlocks* blocks);
-  // Before collect(): memory to be left out, too. The list is kept.
+  // Before collect(), twice at most: memory to be left out, too. The list is kept.
   void leave_out(const MemoryRange* list, std::uint64_t count) {
-    left_out_ = list;
-    left_out_count_ = count;
+    left_out_[left_out_[0].count == 0 ? 0 : 1] = {list, count};
   }
   void close();
 
@@ -45,9 +44,16 @@ class RootRanges {
     std::uint64_t end;
   };
 
+  struct LeftOut {
+    const MemoryRange* list;
+    std::uint64_t count;
+  };
+
   static Skip first_arena();
   bool collect_skips(const GpuBlocks& gpu);
   void join_skips();
+  const Skip* skip_behind(std::uint64_t address) const;
+  void add_private(std::uint64_t begin, std::uint64_t end, HeapBlocks* blocks);
   void add(std::uint64_t begin, std::uint64_t end, bool shared, bool readable);
 
   RootRange* list_ = nullptr;
@@ -55,8 +61,7 @@ class RootRanges {
   Skip* skips_ = nullptr;  // sorted
   std::uint64_t skip_bytes_ = 0;
   std::uint64_t skip_count_ = 0;
-  const MemoryRange* left_out_ = nullptr;
-  std::uint64_t left_out_count_ = 0;
+  LeftOut left_out_[2] = {};
   bool full_ = false;
 };
 

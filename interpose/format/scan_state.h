@@ -46,10 +46,11 @@ struct ScanState {
 struct StoppedThread {
   std::uint64_t thread;  // its number, as the process sees it
   std::uint64_t instruction_pointer, stack_pointer, frame_pointer;
-  std::uint64_t preserved[5];  // rbx, r12 to r15
+  std::uint64_t preserved[5];    // rbx, r12 to r15
+  std::uint64_t register_words;  // of all its registers, see below; 0: they are not there
 };
 
 // The words that the command writes behind the request, at AttachRequest::places: first the number of ranges, then
 // their first and last addresses: parts of stacks that are not in use. Then the number of threads, and a StoppedThread
-// for each. Then all registers of the other threads, which are looked at where they lie.
+// for each. Then all registers of the threads, one after the other, which are looked at where they lie.
 }  // namespace culprit::format

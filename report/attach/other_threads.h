@@ -42,8 +42,9 @@ class OtherThreads {
   enum class Stopped { kDone, kNotNow, kNotAtAll };
   Stopped stop(pid_t thread);
   bool is_safe(pid_t thread, StackWalk* walk);
+  bool is_in_call_of_libc(const ThreadRegisters& registers) const;
   void note_stack(std::uint64_t floor, std::uint64_t pointer);
-  void note_registers(pid_t thread, const ThreadRegisters& registers);
+  void note_registers(pid_t thread, const ThreadRegisters& registers, std::uint64_t words);
 
   const TracedProcess& process_;
   const pid_t borrowed_;
@@ -54,6 +55,7 @@ class OtherThreads {
   std::vector<std::uint64_t> ranges_;
   std::vector<std::uint64_t> threads_;  // format::StoppedThread[]
   std::vector<std::uint64_t> registers_;
+  std::vector<MappedRange> libc_;  // its code
   std::string where_;
 };
 

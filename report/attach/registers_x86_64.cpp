@@ -186,7 +186,7 @@ std::uint64_t thread_pointer(const ThreadRegisters& registers) { return general(
 
 format::StoppedThread stopped_at(const ThreadRegisters& registers) {
   const user_regs_struct all = general(registers);
-  return {0, all.rip, all.rsp, all.rbp, {all.rbx, all.r12, all.r13, all.r14, all.r15}};
+  return {0, all.rip, all.rsp, all.rbp, {all.rbx, all.r12, all.r13, all.r14, all.r15}, 0};
 }
 
 void repeat_interrupted_call(ThreadRegisters* registers) {

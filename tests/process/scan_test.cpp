@@ -90,6 +90,20 @@ TEST_CASE("culprit scan calls nothing lost that a thread, a map or a device has"
   CHECK(scan_of("lost-on-device").at("lost_allocations") == 2);
 }
 
+TEST_CASE("culprit scan looks at no thread of the driver", "[scan]") {
+  if (on_gpu()) return;
+  RunOptions options = quiet_server();
+  options.environment["SIMCUDA_THREADS"] = "3";
+  while_scan_server_runs(
+      "loses",
+      [](const std::string& pid) {
+        const nlohmann::json json = scan_json_of(pid);
+        CHECK(json.at("search").at("threads") == 7);
+        CHECK(json.at("lost_allocations") == 5);
+      },
+      options);
+}
+
 TEST_CASE("culprit scan names the variable that was overwritten", "[scan][overwritten]") {
   if (on_gpu()) return;
   const nlohmann::json local = scan_of("local");
@@ -147,6 +161,7 @@ TEST_CASE("culprit scan refuses what it cannot look at, with a reason", "[scan]"
     CHECK(has(large.err, "--longest-stop"));
     // It can still be looked at.
     CHECK(scan_json_of(pid).at("lost_allocations") == 0);
+    CHECK(has(run_culprit({"scan", pid}).out, "NO LOSS FOUND of 53.7 KiB in 5 allocations live (stale"));
   });
   RunOptions without = quiet_server();
   without.preload = false;

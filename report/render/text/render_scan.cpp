@@ -20,7 +20,7 @@ std::string amount(std::uint64_t bytes, std::uint64_t count) {
   return format_bytes(bytes) + " in " + plural(count, "allocation", "allocations");
 }
 
-// "NOT KNOWN: kernels ran, ...", "NOTHING LOST of 53.7 KiB live in 5 allocations", "LOST 43.0 KiB in 4 allocations,
+// "NOT KNOWN: kernels ran, ...", "NO LOSS FOUND of 53.7 KiB in 5 allocations live", "LOST 43.0 KiB in 4 allocations,
 // ...".
 std::string headline(const LostScanResult& scan, const Report& report, const Palette& palette) {
   if (scan.reason == format::LostSearch::kPython)
@@ -31,7 +31,8 @@ std::string headline(const LostScanResult& scan, const Report& report, const Pal
   }
   const std::string live = " of " + amount(scan.live_bytes, scan.live_count) + " live";
   if (scan.live_count == 0) return palette.good("NOTHING LOST") + ": no GPU memory is live";
-  if (report.leaks.empty()) return palette.good("NOTHING LOST") + live;
+  if (report.leaks.empty())
+    return palette.good("NO LOSS FOUND") + live + " (stale and the driver's pointers hide some)";
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   for (const Group& group : report.leaks) {

@@ -159,8 +159,11 @@ void DriverState::empty_context(Context& context) {
 
 namespace {
 
-void* wait_for_ever(void*) {
-  for (;;) pause();
+// Its stack leads to all that the driver knows.
+void* wait_for_ever(void* state) {
+  void* volatile known = state;
+  while (known != nullptr) pause();
+  return nullptr;
 }
 
 // NVIDIA's driver has threads of its own from cuInit() on; here only with SIMCUDA_THREADS=n.
@@ -174,7 +177,7 @@ void start_threads() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
   for (int left = text == nullptr ? 0 : atoi(text); left > 0; --left)
-    pthread_create(&thread, &attributes, wait_for_ever, nullptr);
+    pthread_create(&thread, &attributes, wait_for_ever, driver_state);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
 }
