@@ -103,6 +103,13 @@ void fill(DumpBuilder* dump, unsigned rank) {
     holder.allocation = made;
     holder.place = DumpBuilder::frame(module, 0x4010);
     dump->add_holder(holder);
+    LastHolderRecord last = {};
+    last.state = record.state;
+    last.allocation = made;
+    last.place = holder.place;
+    last.offset = -24;
+    last.depth = 1;
+    dump->add_last_holder(last);
   }
   dump->add_allocation(live_allocation(native, 0, Kind::kStream));
   ReleaseRecord release = {};

@@ -145,6 +145,7 @@ Ref DumpBuilder::add_throw(const ThrowRecord& record) { return add_record(record
 Ref DumpBuilder::add_failed_call(const FailedCallRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_time_line(const TimeLineRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_holder(const HolderRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_last_holder(const LastHolderRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_python_frame(const std::string& file, const std::string& function, std::uint32_t line) {
   PythonFrameRecord record = {};
   record.file = add_string(file);

@@ -40,6 +40,7 @@ class DumpBuilder {
   format::Ref add_failed_call(const format::FailedCallRecord& record);
   format::Ref add_time_line(const format::TimeLineRecord& record);
   format::Ref add_holder(const format::HolderRecord& record);
+  format::Ref add_last_holder(const format::LastHolderRecord& record);
   format::Ref add_python_frame(const std::string& file, const std::string& function, std::uint32_t line);
   format::Ref add_mark(const std::string& name, format::MarkKind kind, std::uint64_t first_ns);
   // One that was set `count` times.

@@ -37,6 +37,10 @@ class FakeSymbols {
   void add_variable(const std::string& module, std::uint64_t begin, std::uint64_t bytes, const std::string& name) {
     variables_[module].push_back({begin, begin + bytes, name});
   }
+  // A variable of a function at this offset from the CFA of its frame.
+  void add_local(const std::string& module, std::int64_t offset, const PointerPathName& name) {
+    locals_[{module, offset}] = name;
+  }
   void set_state(const std::string& module, ModuleState state) { states_[module] = state; }
   void set_own_unwinder(const std::string& module) { own_unwinders_.insert(module); }
 
@@ -52,6 +56,7 @@ class FakeSymbols {
           if (known != locations_.end()) module.has_debug_info |= !known->second.front().file.empty();
         }
         answer_data(&module);
+        answer_paths(&module);
       }
     };
   }
@@ -77,6 +82,16 @@ class FakeSymbols {
     }
   }
 
+  void answer_paths(ModuleSymbols* module) const {
+    for (const PointerPath& path : module->paths) {
+      module->path_names.emplace_back();
+      if (!path.frame) continue;
+      const auto known = locals_.find({module->path, path.frame->offset});
+      if (known != locals_.end()) module->path_names.back() = known->second;
+    }
+  }
+
+  std::map<std::pair<std::string, std::int64_t>, PointerPathName> locals_;
   std::map<std::pair<std::string, std::uint64_t>, std::vector<CodeLocation>> locations_;
   std::map<std::string, std::vector<Range>> variables_;
   std::map<std::string, ModuleState> states_;
