@@ -1,9 +1,10 @@
 #include "interpose/causes/driver_threads.h"
 
-#include <cstring>
 #include <initializer_list>
 
 #include "interpose/base/own_module.h"
+#include "interpose/causes/module_name.h"
+#include "interpose/causes/stopped_threads.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/thread_state.h"
@@ -15,13 +16,6 @@ namespace culprit {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-
-const char* file_name(const char* path) {
-  const char* slash = path == nullptr ? nullptr : std::strrchr(path, '/');
-  return slash != nullptr ? slash + 1 : path == nullptr ? "" : path;
-}
-
-bool begins_with(const char* text, const char* prefix) { return std::strncmp(text, prefix, std::strlen(prefix)) == 0; }
 
 enum class Code { kDriver, kNeutral, kProgram };
 
@@ -110,18 +104,15 @@ void DriverThreads::add(std::uint64_t stack_pointer, const MemoryMap& map) {
 }
 
 void DriverThreads::add_stopped(const std::uint64_t* words, std::uint64_t count, const MemoryMap& map) {
-  using format::StoppedThread;
-  constexpr std::uint64_t kWords = sizeof(StoppedThread) / sizeof(std::uint64_t);
-  const std::uint64_t threads = count == 0 || words[0] > (count - 1) / kWords ? 0 : words[0];
-  std::uint64_t registers = 1 + threads * kWords;
-  for (std::uint64_t i = 0; i < threads; ++i) {
-    StoppedThread thread = {};
-    std::memcpy(&thread, words + 1 + i * kWords, sizeof(thread));
+  const StoppedThreads threads(words, count);
+  std::uint64_t registers = StoppedThreads::first_word(threads.size());
+  for (std::uint64_t i = 0; i < threads.size(); ++i) {
+    const format::StoppedThread thread = threads[i];
     if (thread.register_words > count - registers) return;
     const auto address_of = [&](std::uint64_t word) { return reinterpret_cast<std::uint64_t>(words + word); };
     if (owner_of_stack(thread.stack_pointer, map) == StackOwner::kDriver) {
       add(thread.stack_pointer, map);
-      add_range(address_of(1 + i * kWords), address_of(1 + (i + 1) * kWords));
+      add_range(address_of(StoppedThreads::first_word(i)), address_of(StoppedThreads::first_word(i + 1)));
       add_range(address_of(registers), address_of(registers + thread.register_words));
     } else if (const Mapping* stack = map.find(thread.stack_pointer)) {
       add_own_data(control_block(thread.stack_pointer, stack->end));

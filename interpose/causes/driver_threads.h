@@ -7,7 +7,6 @@
 
 #include <cstdint>
 
-#include "interpose/format/scan_state.h"
 #include "interpose/system/written_memory.h"
 
 namespace culprit {

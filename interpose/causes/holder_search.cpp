@@ -7,14 +7,13 @@
 // main thread. Not searched: stacks, thread-local variables of libraries and of other threads.
 #include "interpose/causes/holder_search.h"
 
-#include <cstring>
-
 #include "interpose/base/own_module.h"
 #include "interpose/base/store_release.h"
 #include "interpose/causes/heap_search.h"
 #include "interpose/causes/live_handles.h"
 #include "interpose/causes/memory_scan.h"
 #include "interpose/causes/middle_search.h"
+#include "interpose/causes/module_name.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/system/clock.h"
@@ -48,14 +47,9 @@ constexpr const char* kSystemLibraries[] = {
 template <std::size_t kCount>
 bool begins_with_one_of(const char* const (&prefixes)[kCount], const char* name) {
   for (const char* prefix : prefixes) {
-    if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
+    if (begins_with(name, prefix)) return true;
   }
   return false;
-}
-
-const char* file_name(const char* path) {
-  const char* slash = std::strrchr(path, '/');
-  return slash != nullptr ? slash + 1 : path;
 }
 
 // Writable parts of modules, in load order: the program comes first.
@@ -79,7 +73,7 @@ struct Ranges {
   std::uint64_t thread_local_module;  // an address of the program's data
 
   void add(const struct dl_phdr_info& module) {
-    const char* name = file_name(module.dlpi_name != nullptr ? module.dlpi_name : "");
+    const char* name = file_name(module.dlpi_name);
     if (begins_with_one_of(kDriverLibraries, name)) driver.add(module);
     if (may_hold_handles(name)) holders.add(module);
     if (!has_program) add_thread_local(module);

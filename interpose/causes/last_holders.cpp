@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "interpose/format/scan_state.h"
+#include "interpose/causes/stopped_threads.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/system/own_memory.h"
@@ -54,23 +54,17 @@ bool is_in_data(std::uint64_t address) {
 }  // namespace
 
 void LastHolders::open(const std::uint64_t* words, std::uint64_t count) {
-  using format::StoppedThread;
-  constexpr std::uint64_t kWords = sizeof(StoppedThread) / sizeof(std::uint64_t);
   in_copy_ = words != nullptr;
-  std::uint64_t threads = 1;
-  if (in_copy_) {
-    threads = count == 0 || words[0] > (count - 1) / kWords ? 0 : words[0];
-    registers_ = {reinterpret_cast<std::uint64_t>(words), reinterpret_cast<std::uint64_t>(words + count)};
-  }
+  if (in_copy_) registers_ = {reinterpret_cast<std::uint64_t>(words), reinterpret_cast<std::uint64_t>(words + count)};
+  const StoppedThreads stopped(words, in_copy_ ? count : 0);
   notes_ = map_items<Note>(kMostNotes);
   frames_ = map_items<WalkedFrame>(kMostFrames);
-  threads_bytes_ = (threads + 1) * sizeof(Thread);
-  threads_ = map_items<Thread>(threads + 1);
+  threads_bytes_ = (stopped.size() + 1) * sizeof(Thread);
+  threads_ = map_items<Thread>(stopped.size() + 1);
   if (notes_ == nullptr || frames_ == nullptr || threads_ == nullptr) return;
   if (!in_copy_) walk(static_cast<std::uint32_t>(system_call(SYS_gettid)), nullptr);
-  for (std::uint64_t i = 0; in_copy_ && i < threads; ++i) {
-    StoppedThread thread = {};
-    std::copy_n(words + 1 + i * kWords, kWords, reinterpret_cast<std::uint64_t*>(&thread));
+  for (std::uint64_t i = 0; i < stopped.size(); ++i) {
+    const format::StoppedThread thread = stopped[i];
     ucontext_t context = context_of(thread);
     walk(static_cast<std::uint32_t>(thread.thread), &context);
   }

@@ -11,6 +11,7 @@
 #include "interpose/base/text_writer.h"
 #include "interpose/causes/driver_threads.h"
 #include "interpose/causes/holder_search.h"
+#include "interpose/causes/module_name.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"
@@ -55,13 +56,6 @@ bool for_each_entry(const char* folder, Visit visit) {
   os.close_file(fd);
   return all;
 }
-
-const char* file_name(const char* path) {
-  const char* slash = path == nullptr ? nullptr : std::strrchr(path, '/');
-  return slash != nullptr ? slash + 1 : path == nullptr ? "" : path;
-}
-
-bool begins_with(const char* text, const char* prefix) { return std::strncmp(text, prefix, std::strlen(prefix)) == 0; }
 
 // The stack pointer of a thread that waits in a system call; 0: it runs, or that is not known. The file has the number
 // of the call, six arguments, the stack pointer and the program counter.

@@ -1,11 +1,10 @@
 #include "interpose/causes/root_ranges.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "interpose/base/own_module.h"
 #include "interpose/causes/driver_threads.h"
-#include "interpose/causes/process_facts.h"
+#include "interpose/causes/module_name.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/own_memory.h"
@@ -20,11 +19,7 @@ constexpr std::uint64_t kPage = 4096;
 // A larger reservation is taken for one without memory: the driver reserves the addresses of all devices.
 constexpr std::uint64_t kMostUnreadable = 4ULL << 30;
 
-bool has_name(const char* path, const char* beginning) {
-  const char* slash = path == nullptr ? nullptr : std::strrchr(path, '/');
-  const char* name = slash != nullptr ? slash + 1 : path;
-  return name != nullptr && std::strncmp(name, beginning, std::strlen(beginning)) == 0;
-}
+bool has_name(const char* path, const char* beginning) { return begins_with(file_name(path), beginning); }
 
 bool is_runtime(const char* path) { return has_name(path, "libcudart"); }
 

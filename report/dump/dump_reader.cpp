@@ -22,6 +22,15 @@ constexpr std::uint64_t kTextForEachByte = 4;
 
 }  // namespace
 
+std::optional<std::uint64_t> StackView::native_frame(std::uint32_t depth) const {
+  for (std::uint32_t i = frame_count; i > 0 && depth != 0; --i) {
+    const std::uint64_t frame = frames[i - 1];
+    const bool is_python = (frame >> format::kFrameModuleShift & format::kFrameModuleMask) == format::kPythonModule;
+    if (!is_python && --depth == 0) return frame;
+  }
+  return std::nullopt;
+}
+
 Dump Dump::open(const std::string& path) {
   const InputFile input = open_input(path);
   if (!input.file.is_open() && input.error == 0) {

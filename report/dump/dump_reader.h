@@ -17,6 +17,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -39,6 +40,9 @@ struct StackView {
   std::uint32_t frame_count = 0;
   std::uint32_t flags = 0;
   std::uint64_t allocations = 0;  // calls with this stack that allocated something, without those in CallCounts
+
+  // The frame that is the `depth`th native one, counted from the outermost as 1; empty when there is none.
+  std::optional<std::uint64_t> native_frame(std::uint32_t depth) const;
 };
 
 // Calls over the whole run: the sums in the header plus the counts that threads have not added to them yet.

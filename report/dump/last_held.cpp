@@ -21,16 +21,10 @@ std::uint64_t encoded(const Dump& dump, std::uint64_t address) {
   return 0;
 }
 
-// The frame of the stack that is the `depth`th native one from the outermost; 0: there is none.
+// 0: there is none.
 std::uint64_t native_frame(const Dump& dump, Ref stack, std::uint32_t depth) {
   StackView view;
-  if (depth == 0 || !dump.stack(stack, &view)) return 0;
-  for (std::uint32_t i = view.frame_count; i > 0; --i) {
-    const std::uint64_t frame = view.frames[i - 1];
-    const bool python = (frame >> kFrameModuleShift & kFrameModuleMask) == kPythonModule;
-    if (!python && --depth == 0) return frame;
-  }
-  return 0;
+  return dump.stack(stack, &view) ? view.native_frame(depth).value_or(0) : 0;
 }
 
 }  // namespace

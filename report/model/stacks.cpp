@@ -51,8 +51,6 @@ std::uint32_t module_number(std::uint64_t address) {
   return static_cast<std::uint32_t>((address >> kFrameModuleShift) & kFrameModuleMask);
 }
 
-bool is_python_frame(std::uint64_t address) { return module_number(address) == kPythonModule; }
-
 std::uint64_t with_module(std::uint64_t address, std::uint32_t number) {
   return (address & ~(kFrameModuleMask << kFrameModuleShift)) | std::uint64_t{number} << kFrameModuleShift;
 }
@@ -126,14 +124,11 @@ StackResolver::HeapHolder StackResolver::heap_holder(const HeapPlace& place) con
 
 const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
   StackView view;
-  if (depth == 0 || stacks_.count(ref) == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
+  if (stacks_.count(ref) == 0 || !dump_.stack(ref, &view)) return nullptr;
   if ((view.flags & kStackMerged) != 0) return nullptr;  // the outermost frames are missing
-  for (std::uint32_t i = view.frame_count; i > 0; --i) {
-    if (is_python_frame(view.frames[i - 1]) || --depth != 0) continue;
-    const StackCache::Expansion* expansion = cache_->find(place_of(view.frames[i - 1]));
-    return expansion == nullptr ? nullptr : expansion->back();
-  }
-  return nullptr;
+  const std::optional<std::uint64_t> frame = view.native_frame(depth);
+  const StackCache::Expansion* expansion = frame ? cache_->find(place_of(*frame)) : nullptr;
+  return expansion == nullptr ? nullptr : expansion->back();
 }
 
 struct StackResolver::Wanted {
