@@ -15,8 +15,6 @@ void DeviceSnapshot::take(Process& process, const GpuBlocks& blocks, std::uint64
   if (offsets_ == nullptr) return;
   bytes_ = 0;
   for (std::uint32_t i = 0; i < blocks.size(); ++i) {
-    offsets_[i] = kNone;
-    if (blocks[i].is_in_host_memory()) continue;
     offsets_[i] = bytes_;
     bytes_ += blocks[i].end - blocks[i].begin;
     if (bytes_ > kMostBytes) return;
@@ -34,7 +32,6 @@ bool DeviceSnapshot::copy_all(Process& process, const GpuBlocks& blocks, std::ui
   DeviceCopies copies(process, deadline_ns);
   if (!copies.all_idle()) return false;
   for (std::uint32_t i = 0; i < blocks.size(); ++i) {
-    if (offsets_[i] == kNone) continue;
     const std::uint64_t bytes = blocks[i].end - blocks[i].begin;
     for (std::uint64_t done = 0; done < bytes; done += DeviceCopies::kMostBytes) {
       const std::uint64_t part = std::min(bytes - done, DeviceCopies::kMostBytes);

@@ -1,5 +1,5 @@
-// The content of all memory of devices at one moment, for a search in a copy of the process, which cannot call the
-// driver.
+// The content of all memory of the GPU, pinned memory included, at one moment, for a search in a copy of the process,
+// which cannot call the driver.
 //
 // Private memory of its own, never malloc. Not thread-safe.
 #pragma once
@@ -17,19 +17,15 @@ class DeviceSnapshot {
   // More is not copied: all threads of the program are stopped meanwhile.
   static constexpr std::uint64_t kMostBytes = 64 << 20;
 
-  // Copies the blocks that the process cannot read itself, until the deadline. If it cannot copy all of them, nothing
-  // is there. On the tracker's own stack, inside a Recording.
+  // Copies the blocks until the deadline. If it cannot copy all of them, nothing is there. On the tracker's own stack,
+  // inside a Recording.
   void take(Process& process, const GpuBlocks& blocks, std::uint64_t deadline_ns);
   void close();
 
   // The content of a block; nullptr: it was not copied.
-  const unsigned char* content_of(std::uint32_t number) const {
-    return taken_ && offsets_[number] != kNone ? content_ + offsets_[number] : nullptr;
-  }
+  const unsigned char* content_of(std::uint32_t number) const { return taken_ ? content_ + offsets_[number] : nullptr; }
 
  private:
-  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
-
   bool copy_all(Process& process, const GpuBlocks& blocks, std::uint64_t deadline_ns);
 
   std::uint64_t* offsets_ = nullptr;

@@ -1,7 +1,5 @@
 #include "interpose/causes/driver_threads.h"
 
-#include <initializer_list>
-
 #include "interpose/base/own_module.h"
 #include "interpose/causes/module_name.h"
 #include "interpose/causes/stopped_threads.h"
@@ -26,10 +24,7 @@ Code code_at(std::uint64_t address) {
   if (!find_module(address, &module)) return Code::kNeutral;
   const char* name = file_name(module.dlpi_name);
   if (is_driver_library(name)) return Code::kDriver;
-  for (const char* neutral : {"libc.so", "libc-2", "ld-linux", "libpthread", "linux-vdso"}) {
-    if (begins_with(name, neutral)) return Code::kNeutral;
-  }
-  return Code::kProgram;
+  return is_of_libc(name) || begins_with(name, "linux-vdso") ? Code::kNeutral : Code::kProgram;
 }
 
 // Calls visit(words, count, address) for the words from `begin` on, until it returns false or cannot read.
@@ -61,6 +56,13 @@ std::uint64_t control_block(std::uint64_t stack_pointer, std::uint64_t end) {
     return found == 0;
   });
   return found;
+}
+
+// Whether a word is the address of the control block of a thread.
+bool is_control_block(std::uint64_t word) {
+  std::uint64_t words[3] = {};
+  return word != 0 && word % 8 == 0 && os.read_own_memory(words, word, sizeof(words)) == sizeof(words) &&
+         words[0] == word && words[2] == word;
 }
 
 }  // namespace
@@ -108,17 +110,30 @@ void DriverThreads::add_stopped(const std::uint64_t* words, std::uint64_t count,
   std::uint64_t registers = StoppedThreads::first_word(threads.size());
   for (std::uint64_t i = 0; i < threads.size(); ++i) {
     const format::StoppedThread thread = threads[i];
-    if (thread.register_words > count - registers) return;
-    const auto address_of = [&](std::uint64_t word) { return reinterpret_cast<std::uint64_t>(words + word); };
+    if (thread.register_words > count - registers || register_list_count_ == kMost) {
+      knows_registers_ = false;
+      return;
+    }
     if (owner_of_stack(thread.stack_pointer, map) == StackOwner::kDriver) {
       add(thread.stack_pointer, map);
-      add_range(address_of(StoppedThreads::first_word(i)), address_of(StoppedThreads::first_word(i + 1)));
-      add_range(address_of(registers), address_of(registers + thread.register_words));
-    } else if (const Mapping* stack = map.find(thread.stack_pointer)) {
-      add_own_data(control_block(thread.stack_pointer, stack->end));
+    } else {
+      add_data_of(thread, words + registers, map);
+      register_lists_[register_list_count_++] = {
+          reinterpret_cast<std::uint64_t>(words + registers),
+          reinterpret_cast<std::uint64_t>(words + registers + thread.register_words)};
     }
     registers += thread.register_words;
   }
+}
+
+// The register of the control block, FS, is among those that the command saw.
+void DriverThreads::add_data_of(const format::StoppedThread& thread, const std::uint64_t* registers,
+                                const MemoryMap& map) {
+  for (std::uint64_t i = 0; i < thread.register_words; ++i) {
+    if (is_control_block(registers[i])) return add_own_data(registers[i]);
+  }
+  if (const Mapping* stack = map.find(thread.stack_pointer))
+    add_own_data(control_block(thread.stack_pointer, stack->end));
 }
 
 void DriverThreads::add_own_data() { add_own_data(reinterpret_cast<std::uint64_t>(__builtin_thread_pointer())); }
@@ -126,6 +141,7 @@ void DriverThreads::add_own_data() { add_own_data(reinterpret_cast<std::uint64_t
 // A thread-local variable has the same distance from the control block in each thread.
 void DriverThreads::add_own_data(std::uint64_t control_block) {
   if (control_block == 0) return;
+  if (control_block_count_ < kMost) control_blocks_[control_block_count_++] = control_block;
   const auto own = reinterpret_cast<std::uint64_t>(__builtin_thread_pointer());
   const auto add_variable = [&](const auto& variable) {
     const std::uint64_t begin = reinterpret_cast<std::uint64_t>(&variable) - own + control_block;
@@ -134,6 +150,17 @@ void DriverThreads::add_own_data(std::uint64_t control_block) {
   add_variable(thread_state);
   add_variable(stack_of_thread);
   add_variable(called_driver);
+}
+
+std::uint64_t DriverThreads::control_block_before(std::uint64_t address, std::uint64_t bytes) const {
+  for (std::uint64_t i = 0; i < control_block_count_; ++i) {
+    if (address - control_blocks_[i] < bytes) return control_blocks_[i];
+  }
+  return 0;
+}
+
+bool DriverThreads::is_register(std::uint64_t where) const {
+  return !for_each_register_list([&](std::uint64_t begin, std::uint64_t end) { return where - begin >= end - begin; });
 }
 
 void DriverThreads::add_range(std::uint64_t begin, std::uint64_t end) {

@@ -150,7 +150,9 @@ LostSearch LostSearcher::open() {
   if (reason != LostSearch::kDone) return reason;
   drivers_.add_own_data();
   if (frozen_) drivers_.add_stopped(words_, word_count_, map_);
+  if (!drivers_.knows_registers()) return LostSearch::kUnreadable;
   roots_.leave_out(drivers_.begin(), drivers_.size());
+  words_of_libraries_.open(drivers_, map_);
   if (!chunks_.open() || !blocks_.open(&chunks_.pages(), chunks_.key())) return LostSearch::kGivenUp;
   if (!roots_.collect(map_, frozen_ ? 0 : caller_.words[6], gpu_, &blocks_)) return LostSearch::kAllocator;
   int error = 0;
@@ -225,12 +227,15 @@ void LostSearcher::look_at(const unsigned char* copy, std::uint64_t bytes, std::
 
 void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {
   gpu_.find(address, [&](std::uint32_t number) {
+    if (words_of_libraries_.is_of_parts(where)) return;
     if (mark_ == kReached) note_place(number, address, where);
     reach(number, where);
   });
   if (!marks_chunks_) return;
   const std::uint32_t block = blocks_.find(address);
   if (block == HeapBlocks::kNone || objects_.has(address) || objects_.has(blocks_.begin_of(block))) return;
+  if (words_of_libraries_.is_of_parts(where)) return;
+  if (address == blocks_.end_of(block) && words_of_libraries_.is_begin(address, where)) return;
   if (blocks_.mark(block)) queue_[queued_++] = block;
 }
 
@@ -270,6 +275,10 @@ bool LostSearcher::read_roots() {
     for (const std::uint64_t word : caller_.words) look_at(word & kAddressBits, 0);
   }
   place_ = "a root";
+  if (!drivers_.for_each_register_list([this](std::uint64_t begin, std::uint64_t end) {
+        return read({begin, end, false, true});
+      }))
+    return false;
   for (const RootRange& range : roots_) {
     if (!read(range)) return false;
   }
@@ -301,12 +310,8 @@ bool LostSearcher::read_block(std::uint32_t number) {
   const GpuBlock& block = gpu_[number];
   reading_ = number;
   place_ = "memory of the GPU";
-  bool done = false;
-  if (block.is_in_host_memory()) {
-    done = reader_.read({block.begin, block.end, false, true}) == WholeRead::kDone || read_on_device(block);
-  } else {
-    done = read_on_device(block);
-  }
+  // Pinned memory, too: the kernel tells neither which of its pages have data nor their content (VM_PFNMAP).
+  const bool done = read_on_device(block);
   reading_ = kNone;
   if (!done) failure_ = LostSearch::kDeviceNotRead;
   return done;

@@ -14,6 +14,7 @@
 #include "interpose/causes/heap_blocks.h"
 #include "interpose/causes/heap_chunks.h"
 #include "interpose/causes/last_holders.h"
+#include "interpose/causes/library_words.h"
 #include "interpose/causes/root_ranges.h"
 #include "interpose/causes/whole_reader.h"
 #include "interpose/format/dump_causes.h"
@@ -131,6 +132,7 @@ class LostSearcher {
   HeapBlocks blocks_;
   RootRanges roots_;
   DriverThreads drivers_;
+  LibraryWords words_of_libraries_;
   LastHolders last_;
   const std::uint64_t* words_ = nullptr;  // of the command
   std::uint64_t word_count_ = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <initializer_list>
 
 namespace culprit {
 
@@ -13,6 +14,14 @@ inline const char* file_name(const char* path) {
 
 inline bool begins_with(const char* text, const char* prefix) {
   return std::strncmp(text, prefix, std::strlen(prefix)) == 0;
+}
+
+// Whether a module is a part of glibc, the loader included.
+inline bool is_of_libc(const char* path) {
+  for (const char* name : {"libc.so", "libc-2", "ld-linux", "libpthread", "libm.so", "libm-2", "libdl", "librt"}) {
+    if (begins_with(file_name(path), name)) return true;
+  }
+  return false;
 }
 
 }  // namespace culprit

@@ -232,8 +232,8 @@ CULPRIT_LOADING void watch_very_end() {
   if (!constructing && is_in_signal_handler()) return;
   // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
   if (watched.exchange(true)) return;
-  on_exit(at_the_very_end, nullptr);
-  at_quick_exit(at_the_very_quick_end);
+  at_exit_with_status(at_the_very_end);
+  at_quick_end(at_the_very_quick_end);
 }
 
 // musl passes nothing to constructors: its registers hold any values. The kernel lays the environment behind the
@@ -293,6 +293,23 @@ CULPRIT_EXPORT int __cxa_atexit(void (*function)(void*), void* argument, void* l
   if (next == nullptr) return -1;
   const int result = next(function, argument, library);
   culprit::keep_first_handler();
+  return result;
+}
+
+CULPRIT_EXPORT int on_exit(void (*function)(int, void*), void* argument) noexcept {
+  const culprit::OnExitFunction next = culprit::next_on_exit();
+  if (next == nullptr) return -1;
+  const int result = next(function, argument);
+  culprit::keep_first_handler();
+  return result;
+}
+
+// at_quick_exit() was called.
+CULPRIT_EXPORT int __cxa_at_quick_exit(void (*function)(void*), void* library) noexcept {
+  const culprit::AtQuickExitFunction next = culprit::next_cxa_at_quick_exit();
+  if (next == nullptr) return -1;
+  const int result = next(function, library);
+  culprit::keep_first_quick_handler();
   return result;
 }
 

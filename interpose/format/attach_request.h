@@ -15,7 +15,7 @@
 
 namespace culprit::format {
 
-constexpr std::uint32_t kAttachVersion = 8;
+constexpr std::uint32_t kAttachVersion = 9;
 constexpr std::uint64_t kPrepared = 0x6465726170657270;
 
 // An instruction that stores into the program's memory, and where the thread goes on if it raises SIGSEGV or SIGBUS.

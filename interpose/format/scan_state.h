@@ -51,6 +51,7 @@ struct StoppedThread {
 };
 
 // The words that the command writes behind the request, at AttachRequest::places: first the number of ranges, then
-// their first and last addresses: parts of stacks that are not in use. Then the number of threads, and a StoppedThread
-// for each. Then all registers of the threads, one after the other, which are looked at where they lie.
+// their first and last addresses: parts of stacks that are not in use, and the memory of the call itself, these words
+// included. Then the number of threads, and a StoppedThread for each. Then all registers of the threads, one after the
+// other, which are looked at where they lie.
 }  // namespace culprit::format

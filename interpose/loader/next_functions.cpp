@@ -14,6 +14,8 @@ void* function(void** known, const char* name) {
 }
 
 void* at_exit;
+void* on_exit_too;
+void* at_quick_exit_too;
 void* exit_now;
 void* exit_quickly;
 void* close_library;
@@ -25,6 +27,12 @@ void* cancel_thread;
 }  // namespace
 
 AtExitFunction next_cxa_atexit() { return reinterpret_cast<AtExitFunction>(function(&at_exit, "__cxa_atexit")); }
+
+OnExitFunction next_on_exit() { return reinterpret_cast<OnExitFunction>(function(&on_exit_too, "on_exit")); }
+
+AtQuickExitFunction next_cxa_at_quick_exit() {
+  return reinterpret_cast<AtQuickExitFunction>(function(&at_quick_exit_too, "__cxa_at_quick_exit"));
+}
 
 ExitFunction next_exit() { return reinterpret_cast<ExitFunction>(function(&exit_now, "_exit")); }
 

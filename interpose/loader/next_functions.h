@@ -11,7 +11,12 @@ using CloseFunction = int (*)(void* handle);
 
 using AtExitFunction = int (*)(void (*function)(void*), void* argument, void* library);
 
+using OnExitFunction = int (*)(void (*function)(int status, void* argument), void* argument);
+using AtQuickExitFunction = int (*)(void (*function)(void*), void* library);
+
 AtExitFunction next_cxa_atexit();
+OnExitFunction next_on_exit();
+AtQuickExitFunction next_cxa_at_quick_exit();
 ExitFunction next_exit();  // _exit()
 ExitFunction next_quick_exit();
 CloseFunction next_dlclose();

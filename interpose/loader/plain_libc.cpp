@@ -54,13 +54,6 @@ long with_errno(long result) {
 
 }  // namespace
 
-// libc's static part implements at_quick_exit() with this one. <stdlib.h> gives the C++ one that name.
-int at_quick_exit(void (*function)(void)) noexcept {
-  CULPRIT_AT_LOAD static void* known;
-  auto* real = of_libc<int(void (*)(void*), void*)>(&known, "__cxa_at_quick_exit");
-  return real != nullptr ? real(reinterpret_cast<void (*)(void*)>(function), nullptr) : -1;
-}
-
 extern "C" {
 
 // Called in every hook that records.
@@ -69,12 +62,6 @@ int* __errno_location() noexcept {
   static __thread int own __attribute__((tls_model("initial-exec")));
   auto* function = of_libc<int*()>(&known, "__errno_location");
   return function != nullptr ? function() : &own;
-}
-
-int on_exit(void (*function)(int, void*), void* argument) noexcept {
-  CULPRIT_AT_LOAD static void* known;
-  auto* real = of_libc<int(void (*)(int, void*), void*)>(&known, "on_exit");
-  return real != nullptr ? real(function, argument) : -1;
 }
 
 CULPRIT_LOADING int pthread_key_create(pthread_key_t* key, void (*destructor)(void*)) noexcept {

@@ -1,10 +1,11 @@
 #include "interpose/process/exit_handlers.h"
 
-#include <stdlib.h>
-
 #include <atomic>
+#include <cstdint>
 
 #include "interpose/base/placement.h"
+#include "interpose/loader/late_load.h"
+#include "interpose/loader/next_functions.h"
 #include "interpose/process/rooms_above.h"
 #include "interpose/stacks/stack.h"
 #include "interpose/system/prepared.h"
@@ -16,7 +17,29 @@ CULPRIT_AT_LOAD std::atomic<bool> registered{false};
 // Handlers that are registered from now on would run before ours.
 CULPRIT_AT_LOAD std::atomic<bool> first_is_ours{false};
 
+std::uint64_t libc_function_once(const char* name, std::uint64_t* known) {
+  std::uint64_t found = __atomic_load_n(known, __ATOMIC_RELAXED);
+  if (found != 0) return found;
+  found = libc_function(name);
+  __atomic_store_n(known, found, __ATOMIC_RELAXED);
+  return found;
+}
+
 }  // namespace
+
+// libc's own functions, past every interposer: the look-up is short, because every process pays for it at load.
+void at_exit_with_status(void (*function)(int status, void*)) {
+  CULPRIT_AT_LOAD static std::uint64_t known;
+  if (const auto libcs = reinterpret_cast<OnExitFunction>(libc_function_once("on_exit", &known)))
+    libcs(function, nullptr);
+}
+
+// The function gets an argument that it does not take.
+void at_quick_end(void (*function)()) {
+  CULPRIT_AT_LOAD static std::uint64_t known;
+  if (const auto libcs = reinterpret_cast<AtQuickExitFunction>(libc_function_once("__cxa_at_quick_exit", &known)))
+    libcs(reinterpret_cast<void (*)(void*)>(function), nullptr);
+}
 
 void register_exit_handlers(bool lost) {
   // Already registered: a second attach, or a fork child.
@@ -25,17 +48,20 @@ void register_exit_handlers(bool lost) {
   // A signal handler may have interrupted exit(), which holds the lock of on_exit(): then the next new thread or stack
   // registers the handlers.
   if (is_in_signal_handler() || registered.exchange(true)) return;
-  on_exit(rooms_above.at_exit, nullptr);
-  at_quick_exit(rooms_above.at_quick_exit);
+  at_exit_with_status(rooms_above.at_exit);
+  at_quick_end(rooms_above.at_quick_exit);
   if (!lost) return;
-  on_exit(rooms_above.before_exit, nullptr);
-  at_quick_exit(rooms_above.before_quick_exit);
+  at_exit_with_status(rooms_above.before_exit);
+  at_quick_end(rooms_above.before_quick_exit);
   first_is_ours.store(true, std::memory_order_relaxed);
 }
 
 void keep_first_handler() {
-  if (!first_is_ours.load(std::memory_order_relaxed)) return;
-  on_exit(rooms_above.before_exit, nullptr);
+  if (first_is_ours.load(std::memory_order_relaxed)) at_exit_with_status(rooms_above.before_exit);
+}
+
+void keep_first_quick_handler() {
+  if (first_is_ours.load(std::memory_order_relaxed)) at_quick_end(rooms_above.before_quick_exit);
 }
 
 void end_handlers() { first_is_ours.store(false, std::memory_order_relaxed); }

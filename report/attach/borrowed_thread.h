@@ -60,6 +60,11 @@ class BorrowedThread {
     std::uint64_t size = 0;
   };
   Memory left_memory() const { return has_ended_ && has_finished() ? Memory{memory_, memory_size_} : Memory(); }
+
+  // The registers and the state that it resumes its own work with.
+  const ThreadRegisters& own_registers() const { return before_; }
+  // All that is mapped for calls.
+  Memory call_memory() const { return {memory_, memory_size_}; }
   void unmap_too(const Memory& left_by_other) { left_by_other_ = left_by_other; }
 
   // The address of the thread's errno, which is restored too.

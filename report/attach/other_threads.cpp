@@ -24,17 +24,17 @@ void append(const std::vector<unsigned char>& bytes, std::vector<std::uint64_t>*
 
 }  // namespace
 
-OtherThreads::OtherThreads(const TracedProcess& process, const ChosenThread& borrowed, SafePointFinder* finder,
-                           StopWaiter* waiter)
-    : process_(process), borrowed_(borrowed.thread), finder_(*finder), waiter_(waiter), first_(first_stack(process)) {
+OtherThreads::OtherThreads(const TracedProcess& process, const BorrowedThread& borrowed, std::uint64_t stack_floor,
+                           SafePointFinder* finder, StopWaiter* waiter)
+    : process_(process), borrowed_(borrowed.thread()), finder_(*finder), waiter_(waiter), first_(first_stack(process)) {
   for (const MappedRange& range : process.mappings()) {
     const bool is_libc = range.file_begins_with("libc.so.6") || range.file_begins_with("libc-2");
     if (range.executable && is_libc) libc_.push_back(range);
   }
-  ThreadRegisters registers;
-  if (!read_general_registers(borrowed_, &registers)) return;
-  note_stack(borrowed.stack_floor, stack_pointer(registers));
-  note_registers(borrowed_, registers, 0);
+  const BorrowedThread::Memory memory = borrowed.call_memory();
+  ranges_ = {memory.begin, memory.begin + memory.size};
+  note_stack(stack_floor, stack_pointer(borrowed.own_registers()));
+  note_registers(borrowed_, borrowed.own_registers());
 }
 
 OtherThreads::~OtherThreads() {
@@ -52,9 +52,13 @@ void OtherThreads::note_stack(std::uint64_t floor, std::uint64_t pointer) {
   ranges_.push_back(end);
 }
 
-void OtherThreads::note_registers(pid_t thread, const ThreadRegisters& registers, std::uint64_t words) {
+// No vector register outlives a call, by the ABI: what they have in a system call of libc is left of work before it.
+void OtherThreads::note_registers(pid_t thread, const ThreadRegisters& registers) {
+  const std::size_t before = registers_.size();
+  append(registers.general, &registers_);
+  if (!is_in_call_of_libc(registers)) append(registers.vector, &registers_);
   format::StoppedThread stopped = stopped_at(registers);
-  stopped.register_words = words;
+  stopped.register_words = registers_.size() - before;
   stopped.thread = innermost_number(process_.thread(thread));
   std::vector<unsigned char> bytes(sizeof(stopped));
   std::memcpy(bytes.data(), &stopped, sizeof(stopped));
@@ -84,11 +88,7 @@ OtherThreads::Stopped OtherThreads::stop(pid_t thread) {
   stopped_.push_back(thread);
   const std::uint64_t pointer = stack_pointer(registers);
   note_stack(stack_floor(process_, thread_pointer(registers), pointer, walk, first_).value_or(0), pointer);
-  const std::size_t before = registers_.size();
-  append(registers.general, &registers_);
-  // No vector register outlives a call, by the ABI: what they have in a system call of libc is left of work before it.
-  if (!is_in_call_of_libc(registers)) append(registers.vector, &registers_);
-  note_registers(thread, registers, registers_.size() - before);
+  note_registers(thread, registers);
   return Stopped::kDone;
 }
 

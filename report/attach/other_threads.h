@@ -11,16 +11,18 @@
 #include "report/attach/registers.h"
 #include "report/attach/safe_point.h"
 #include "report/attach/stop_waiter.h"
-#include "report/attach/thread_choice.h"
 #include "report/attach/thread_stack.h"
 #include "report/attach/traced_process.h"
 
 namespace culprit::report {
 
+class BorrowedThread;
+
 class OtherThreads {
  public:
-  // `borrowed`: stopped already, and not called yet.
-  OtherThreads(const TracedProcess& process, const ChosenThread& borrowed, SafePointFinder* finder, StopWaiter* waiter);
+  // `borrowed`: has memory for a call; `stack_floor`: the lowest address of its own stack.
+  OtherThreads(const TracedProcess& process, const BorrowedThread& borrowed, std::uint64_t stack_floor,
+               SafePointFinder* finder, StopWaiter* waiter);
   // Lets them run on.
   ~OtherThreads();
   OtherThreads(const OtherThreads&) = delete;
@@ -35,7 +37,8 @@ class OtherThreads {
   const std::string& where() const { return where_; }
   std::size_t count() const { return stopped_.size(); }
 
-  // Parts of stacks that are not in use, and registers, also of the borrowed thread: see interpose/format/scan_state.h.
+  // Parts of stacks that are not in use, the memory of the call, and registers, also of the borrowed thread: see
+  // interpose/format/scan_state.h.
   std::vector<std::uint64_t> words() const;
 
  private:
@@ -44,7 +47,7 @@ class OtherThreads {
   bool is_safe(pid_t thread, StackWalk* walk);
   bool is_in_call_of_libc(const ThreadRegisters& registers) const;
   void note_stack(std::uint64_t floor, std::uint64_t pointer);
-  void note_registers(pid_t thread, const ThreadRegisters& registers, std::uint64_t words);
+  void note_registers(pid_t thread, const ThreadRegisters& registers);
 
   const TracedProcess& process_;
   const pid_t borrowed_;

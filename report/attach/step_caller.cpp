@@ -104,7 +104,7 @@ bool StepCaller::stops_all(AttachStep step) const {
 
 format::AttachRequest StepCaller::ask_alone(HijackedThread* hijacked, const ChosenThread& borrowed, AttachStep step,
                                             std::size_t room) {
-  OtherThreads others(process_, borrowed, choice_.finder(), &waiter_);
+  OtherThreads others(process_, *hijacked, borrowed.stack_floor, choice_.finder(), &waiter_);
   const auto begin = std::chrono::steady_clock::now();
   format::AttachRequest answer = order_.request;
   answer.result = AttachResult::kLoading;

@@ -38,15 +38,6 @@ OverwrittenFound overwritten_after(const std::string& subject, const std::string
   return found;
 }
 
-std::vector<std::string> overwritten_builds() {
-  std::vector<std::string> found;
-  for (const char* build : {"overwritten_O0", "overwritten_O2", "overwritten_clang_O0", "overwritten_clang_O2"}) {
-    if (std::filesystem::exists(subject_path(build))) found.emplace_back(build);
-  }
-  CHECK(found.size() >= 2);
-  return found;
-}
-
 struct OverwrittenWay {
   const char* how;
   const char* variable;
@@ -99,8 +90,7 @@ const std::vector<std::string> kNotOverwrittenLocals = {"local-pushed", "local-a
 }  // namespace
 
 TEST_CASE("a variable of a function that runs at the end is overwritten", "[overwritten][lost]") {
-  if (on_gpu()) return;
-  for (const std::string& build : overwritten_builds()) {
+  for (const std::string& build : builds_of("overwritten")) {
     for (const LocalWay& way : kLocalWays) {
       if (is_told_wrongly(build, way.how)) continue;
       INFO(build << " " << way.how);
@@ -126,8 +116,7 @@ TEST_CASE("a variable of a function that runs at the end is overwritten", "[over
 }
 
 TEST_CASE("a variable that was assigned anew without a free is overwritten", "[overwritten][lost]") {
-  if (on_gpu()) return;
-  for (const std::string& build : overwritten_builds()) {
+  for (const std::string& build : builds_of("overwritten")) {
     for (const OverwrittenWay& way : kOverwrittenWays) {
       INFO(build << " " << way.how);
       const OverwrittenFound found = overwritten_after(build, way.how);
@@ -147,8 +136,7 @@ TEST_CASE("a variable that was assigned anew without a free is overwritten", "[o
 }
 
 TEST_CASE("elements, rings, swaps, other lines and threads are not called overwritten", "[overwritten][lost]") {
-  if (on_gpu()) return;
-  for (const std::string& build : overwritten_builds()) {
+  for (const std::string& build : builds_of("overwritten")) {
     for (const std::string& how : kNotOverwritten) {
       INFO(build << " " << how);
       const OverwrittenFound found = overwritten_after(build, how);
@@ -166,7 +154,6 @@ TEST_CASE("overwritten memory is known only where lost memory is", "[overwritten
 }
 
 TEST_CASE("the text names the overwritten variable", "[overwritten][lost]") {
-  if (on_gpu()) return;
   const auto text_after = [](const char* how) {
     const Run run = run_preloaded("overwritten_O0", {how}, overwritten_options());
     return run_culprit({"report", run.dump().string()}).out;

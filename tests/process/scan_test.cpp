@@ -20,13 +20,13 @@ RunOptions quiet_server() {
 
 // Runs scan_server, and calls look(pid) while it waits.
 void while_scan_server_runs(const std::string& how, const std::function<void(const std::string&)>& look,
-                            RunOptions options = quiet_server()) {
+                            RunOptions options = quiet_server(), const char* subject = "scan_server") {
   bool looked = false;
   options.when_ready = [&](pid_t pid) {
     look(std::to_string(pid));
     looked = true;
   };
-  const Run run = run_preloaded("scan_server", {how}, options);
+  const Run run = run_preloaded(subject, {how}, options);
   INFO(how << ": " << run.err);
   CHECK(run.exit_code == 0);
   CHECK(looked);
@@ -52,12 +52,11 @@ nlohmann::json scan_of(const std::string& how) {
 }  // namespace
 
 TEST_CASE("culprit scan names what a server with threads has lost", "[scan]") {
-  if (on_gpu()) return;
   while_scan_server_runs("loses", [](const std::string& pid) {
     const nlohmann::json json = scan_json_of(pid);
     CHECK(json.at("schema") == "culprit.scan/1");
     CHECK(json.at("search").at("state") == "done");
-    CHECK(json.at("search").at("threads") == 4);
+    if (!on_gpu()) CHECK(json.at("search").at("threads") == 4);  // NVIDIA's driver has some of its own
     CHECK(json.at("live_allocations") == 11);
     CHECK(json.at("lost_allocations") == 5);
     CHECK(json.at("lost_bytes") == 5 * kScanServerBytes);
@@ -69,13 +68,12 @@ TEST_CASE("culprit scan names what a server with threads has lost", "[scan]") {
     CHECK(text.exit_code == 0);
     CHECK(has(text.out, "LOST 53.7 KiB in 5 allocations, 1 group, of 118 KiB in 11 allocations live\n"));
     CHECK(has(text.out, "lost       no pointer to them is left\n"));
-    CHECK(has(text.err, "4 threads stopped for "));
+    CHECK(has(text.err, " threads stopped for "));
   });
 }
 
 TEST_CASE("culprit scan calls nothing lost that a thread, a map or a device has", "[scan]") {
-  if (on_gpu()) return;
-  for (const char* how : {"keeps", "register", "vector", "device"}) {
+  for (const char* how : {"keeps", "register", "vector", "device", "pinned"}) {
     INFO(how);
     const nlohmann::json json = scan_of(how);
     CHECK(json.at("search").at("state") == "done");
@@ -87,7 +85,8 @@ TEST_CASE("culprit scan calls nothing lost that a thread, a map or a device has"
     INFO(how);
     CHECK(scan_of(how).at("lost_allocations") == 1);
   }
-  CHECK(scan_of("lost-on-device").at("lost_allocations") == 2);
+  // NVIDIA's driver has a copy of what was copied last.
+  if (!on_gpu()) CHECK(scan_of("lost-on-device").at("lost_allocations") == 2);
 }
 
 TEST_CASE("culprit scan looks at no thread of the driver", "[scan]") {
@@ -104,8 +103,13 @@ TEST_CASE("culprit scan looks at no thread of the driver", "[scan]") {
       options);
 }
 
+TEST_CASE("an address that libc has of a stack keeps no memory before the stack", "[scan]") {
+  while_scan_server_runs(
+      "stack", [](const std::string& pid) { CHECK(scan_json_of(pid).at("lost_allocations") == 1); }, quiet_server(),
+      "lost_neighbours");
+}
+
 TEST_CASE("culprit scan names the variable that was overwritten", "[scan][overwritten]") {
-  if (on_gpu()) return;
   const nlohmann::json local = scan_of("local");
   CHECK(local.at("lost_allocations") == 4);
   REQUIRE(local.at("overwritten").size() == 1);
@@ -129,7 +133,6 @@ TEST_CASE("culprit scan names the variable that was overwritten", "[scan][overwr
 }
 
 TEST_CASE("culprit scan never loses pointers that move", "[scan]") {
-  if (on_gpu()) return;
   while_scan_server_runs("moving", [](const std::string& pid) {
     for (int i = 0; i < 10; ++i) {
       const nlohmann::json json = scan_json_of(pid);
@@ -140,7 +143,6 @@ TEST_CASE("culprit scan never loses pointers that move", "[scan]") {
 }
 
 TEST_CASE("culprit scan says what it cannot know", "[scan]") {
-  if (on_gpu()) return;
   while_scan_server_runs("dontfork", [](const std::string& pid) {
     CHECK(scan_json_of(pid).at("search").at("state") == "unreadable");
     const Finished text = run_culprit({"scan", pid});
@@ -153,7 +155,6 @@ TEST_CASE("culprit scan says what it cannot know", "[scan]") {
 }
 
 TEST_CASE("culprit scan refuses what it cannot look at, with a reason", "[scan]") {
-  if (on_gpu()) return;
   while_scan_server_runs("large", [](const std::string& pid) {
     const Finished large = run_culprit({"scan", pid, "--longest-stop", "1ms"});
     CHECK(large.exit_code == 3);

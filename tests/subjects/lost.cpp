@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/subjects/check.h"
+#include "tests/subjects/clear_stack.h"
 
 struct Owner {
   long id = 0;
@@ -57,12 +58,6 @@ SUBJECT_FUNCTION void* allocate_from_pool() {
 
 // A parameter that goes out of scope.
 SUBJECT_FUNCTION void use(void* memory) { CHECKED(memory == nullptr ? 1 : 0); }
-
-// Overwrites what calls have left below the stack pointer.
-SUBJECT_FUNCTION void clear_stack() {
-  volatile char room[16384];
-  for (volatile char& byte : room) byte = 0;
-}
 
 SUBJECT_FUNCTION void store(void* table, int index, void* pointer) {
   CHECKED(cudaMemcpy(static_cast<void**>(table) + index, &pointer, sizeof(pointer), cudaMemcpyHostToDevice));

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "tests/subjects/check.h"
+#include "tests/subjects/clear_stack.h"
 
 #define obstack_chunk_alloc malloc
 #define obstack_chunk_free free
@@ -68,11 +69,6 @@ SUBJECT_FUNCTION void* allocate_here() {
   return pointer;
 }
 
-SUBJECT_FUNCTION void clear_stack() {
-  volatile char room[16384];
-  for (volatile char& byte : room) byte = 0;
-}
-
 SUBJECT_FUNCTION void* allocate_table() {
   void* table = nullptr;
   CHECKED(cudaMalloc(&table, 4096));
@@ -106,6 +102,8 @@ T* map_file(int protection, const void* content) {
 
 void at_exit_with_argument(int, void*) {}
 
+void clear_at_exit(int, void*) { g_pointer = nullptr; }
+
 SUBJECT_FUNCTION void keep_in_libc(const std::string& how) {
   if (how == "environ") {
     void* pointer = allocate_here();
@@ -115,6 +113,10 @@ SUBJECT_FUNCTION void keep_in_libc(const std::string& how) {
     putenv(text);
   }
   if (how == "on_exit") on_exit(at_exit_with_argument, allocate_here());
+  if (how == "cleared-at-exit") {
+    g_pointer = allocate_here();
+    on_exit(clear_at_exit, nullptr);
+  }
   if (how == "pthread-key") {
     pthread_key_t key;
     pthread_key_create(&key, nullptr);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/subjects/check.h"
+#include "tests/subjects/clear_stack.h"
 
 CUmodule g_module = nullptr;
 
@@ -19,11 +20,6 @@ SUBJECT_FUNCTION void* allocate_here() {
   void* pointer = nullptr;
   CHECKED(cudaMalloc(&pointer, 11001));
   return pointer;
-}
-
-SUBJECT_FUNCTION void clear_stack() {
-  volatile char room[16384];
-  for (volatile char& byte : room) byte = 0;
 }
 
 // The simulated driver takes any image. NVIDIA's wants code: a kernel that does nothing.
@@ -105,6 +101,13 @@ int main(int, char** argv) {
   clear_stack();
   if (how == "quick-exit") {
     allocate_here();
+    clear_stack();
+    quick_exit(0);
+  }
+  if (how == "quick-exit-clears") {
+    static void* volatile kept = nullptr;
+    kept = allocate_here();
+    at_quick_exit([] { kept = nullptr; });
     clear_stack();
     quick_exit(0);
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/subjects/check.h"
+#include "tests/subjects/clear_stack.h"
 
 constexpr int kTimes = 5;
 
@@ -59,12 +60,6 @@ SUBJECT_FUNCTION void* allocate_there() {
   void* pointer = nullptr;
   CHECKED(cudaMalloc(&pointer, 11001));
   return pointer;
-}
-
-// Overwrites what calls have left below the stack pointer.
-SUBJECT_FUNCTION void clear_stack() {
-  volatile char room[16384];
-  for (volatile char& byte : room) byte = 0;
 }
 
 // A parameter that goes out of scope.

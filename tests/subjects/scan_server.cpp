@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/subjects/check.h"
+#include "tests/subjects/clear_stack.h"
 
 constexpr int kTimes = 5;
 
@@ -28,12 +29,6 @@ SUBJECT_FUNCTION void* allocate_here() {
   void* pointer = nullptr;
   CHECKED(cudaMalloc(&pointer, 11001));
   return pointer;
-}
-
-// Overwrites what calls have left below the stack pointer.
-SUBJECT_FUNCTION void clear_stack() {
-  volatile char room[65536];
-  for (volatile char& byte : room) byte = 0;
 }
 
 SUBJECT_FUNCTION void lose_one() {
@@ -155,6 +150,13 @@ SUBJECT_FUNCTION void keep_on_device() {
   g_slot = table;
 }
 
+SUBJECT_FUNCTION void keep_in_pinned() {
+  void* table = nullptr;
+  CHECKED(cudaMallocHost(&table, 4096));
+  static_cast<void**>(table)[3] = allocate_here();
+  g_slot = table;
+}
+
 // Overwrites what the calls above have left in registers and in the driver's memory.
 SUBJECT_FUNCTION void use_another() {
   void* other = nullptr;
@@ -179,6 +181,8 @@ int main(int, char** argv) {
     keep_out_of_children();
   } else if (how == "device") {
     keep_on_device();
+  } else if (how == "pinned") {
+    keep_in_pinned();
   } else if (how == "lost-on-device") {
     keep_on_device();
     g_slot = nullptr;

@@ -1,6 +1,7 @@
 #include "tests/support/run_preloaded.h"
 
 #include <unistd.h>
+#include <cstring>
 
 #include <algorithm>
 #include <cstdlib>
@@ -97,6 +98,16 @@ bool skip_fork_child() {
 }
 
 fs::path subject_path(const std::string& name) { return tree_path("CULPRIT_TEST_SUBJECTS", "../subjects") / name; }
+
+std::vector<std::string> builds_of(const std::string& name) {
+  std::vector<std::string> builds;
+  for (const char* build : {"_O0", "_O2", "_clang_O0", "_clang_O2"}) {
+    const bool optimized = build[std::strlen(build) - 1] != '0';
+    if ((optimized || !on_gpu()) && fs::exists(subject_path(name + build))) builds.push_back(name + build);
+  }
+  REQUIRE(!builds.empty());
+  return builds;
+}
 
 fs::path library_path() { return tree_path("CULPRIT_TEST_LIBRARY", "../lib/libculprit.so"); }
 

@@ -83,7 +83,7 @@ void release_allocation(DriverState& state, Allocation& allocation) {
   std::uint64_t address = allocation.address;
   switch (allocation.kind) {
     case MemoryKind::kHost:
-      ::free(reinterpret_cast<void*>(address));
+      unmap_shared(reinterpret_cast<void*>(address), round_up(allocation.bytes, kPageBytes));
       state.host.erase(address);
       return;
     case MemoryKind::kRegisteredHost:

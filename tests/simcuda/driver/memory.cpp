@@ -43,9 +43,9 @@ Allocation& add_host(Call& call, MemoryKind kind, void* pointer, std::size_t byt
 CUresult allocate_host(Call& call, void** out, std::size_t bytes, unsigned flags) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult status = check_capture_safe(call.state(), thread_state().capture_mode)) return status;
-  void* pointer = nullptr;
-  std::size_t alignment = bytes >= kPageBytes ? kPageBytes : 512;
-  if (posix_memalign(&pointer, alignment, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  // As with NVIDIA's driver, a fork child does not have it, and /proc/*/pagemap does not show where it has data.
+  void* pointer = map_shared(round_up(bytes, kPageBytes));
+  if (pointer == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation& host = add_host(call, MemoryKind::kHost, pointer, bytes, flags);
   if (call.state().own_memory.on) {  // its pages are mapped on the device
     host.charged = bytes / 512;
