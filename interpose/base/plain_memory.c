@@ -150,7 +150,7 @@ LOADING char* strrchr(const char* text, int letter) {
 char* strstr(const char* text, const char* part) {
   size_t length = strlen(part);
   for (;; ++text) {
-    if (strncmp(text, part, length) == 0) return (char*)text;
+    if (*text == *part && strncmp(text, part, length) == 0) return (char*)text;
     if (*text == '\0') return NULL;
   }
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
 
@@ -28,6 +29,7 @@ namespace {
 constexpr std::uint64_t kLeastPiece = 2ULL << 20;  // of the range: the first chunks, and some
 constexpr int kMostSuffixes = 10000;
 constexpr int kRemovePages = 9;  // MADV_REMOVE
+constexpr int kNoReadAhead = 1;  // MADV_RANDOM
 
 struct ChunkSizes {
   std::uint64_t first;
@@ -105,11 +107,34 @@ int DumpWriter::open_new(const char* path, bool makes_folders, OpenedFile* file)
   return EEXIST;
 }
 
+// How many bytes to reserve and map at once where `least` are needed. A process that begins needs a dozen chunks of a
+// few pages, and each growth takes 25 us (tests/bench/FIGURES.md): files of the kernel are read, and a descriptor comes
+// and goes.
+std::uint64_t DumpWriter::bytes_ahead(std::uint64_t least) const {
+  constexpr std::uint64_t kAtStart = 320 << 10;
+  constexpr std::uint64_t kLater = 128 << 10;
+  constexpr std::uint64_t kSmallFile = 1 << 20;
+  const std::uint64_t ahead = mapped_ < kAtStart ? kAtStart - mapped_ : mapped_ < kSmallFile ? kLater : 0;
+  const std::uint64_t room = limit_ > mapped_ ? limit_ - mapped_ : 0;
+  return std::max(least, std::min(ahead, room));
+}
+
+// Reserves the next bytes of the file on disk: `*bytes`, or `least` where there is no room for so many below `limit`
+// (RLIMIT_FSIZE) or on the disk. Returns 0 or an errno.
+int DumpWriter::reserve_piece(int fd, std::uint64_t limit, std::uint64_t least, std::uint64_t* bytes) {
+  if (mapped_ + *bytes > limit) *bytes = least;
+  int error = -os.reserve(fd, mapped_, *bytes);
+  if (error == 0 || *bytes == least) return error;
+  *bytes = least;
+  error = -os.reserve(fd, mapped_, least);
+  return error;
+}
+
 // Maps the next `bytes` of the file, which are reserved on disk, or of private memory, behind the mapped part. Returns
 // 0 or an errno.
 int DumpWriter::map_piece(int fd, std::uint64_t bytes) {
-  const int error = map_in_range(base_ + size_, bytes, in_memory_ ? -1 : fd, in_memory_ ? 0 : size_);
-  if (error == 0) size_ += bytes;
+  const int error = map_in_range(base_ + mapped_, bytes, in_memory_ ? -1 : fd, in_memory_ ? 0 : mapped_);
+  if (error == 0) mapped_ += bytes;
   return error;
 }
 
@@ -161,19 +186,26 @@ int DumpWriter::map_header(int fd) {
     if (base_ != nullptr || reserved_ / 2 < kLeastPiece) break;
   }
   if (base_ == nullptr) return error;
+  error = 0;
+  std::uint64_t bytes = in_memory_ ? format::kHeaderBytes : bytes_ahead(format::kHeaderBytes);
   if (!in_memory_) {
-    if (os.limit(RLIMIT_FSIZE) < format::kHeaderBytes) return EFBIG;
-    error = -os.reserve(fd, 0, format::kHeaderBytes);
-    if (error != 0) return error;
+    const std::uint64_t limit = os.limit(RLIMIT_FSIZE);
+    if (limit < format::kHeaderBytes) return EFBIG;
+    error = reserve_piece(fd, limit, format::kHeaderBytes, &bytes);
   }
-  return map_piece(fd, format::kHeaderBytes);
+  if (error == 0) error = map_piece(fd, bytes);
+  if (error != 0) return error;
+  size_ = format::kHeaderBytes;
+  // Without it the first store makes some kernels fill many pages with zeros, of which a short process uses a few.
+  if (!in_memory_) os.advise(base_, mapped_, kNoReadAhead);
+  return 0;
 }
 
 void DumpWriter::close() {
   if (path_ != nullptr) unmap_private(path_, kPathBytes);
   // Forgotten first: a child that is forked in between must not give back what may be another mapping by then.
   unsigned char* base = __atomic_exchange_n(&base_, nullptr, __ATOMIC_SEQ_CST);
-  if (base != nullptr) give_back_range(base, reserved_, size_);
+  if (base != nullptr) give_back_range(base, reserved_, mapped_);
   // The target may have closed it and used the number again.
   if (id_.inode != 0 && is_ours(fd_)) os.close_file(fd_);
   std::memset(static_cast<void*>(this), 0, sizeof(*this));
@@ -209,16 +241,16 @@ bool DumpWriter::check_truncated() {
 
 bool DumpWriter::stop_if_truncated(int fd) {
   FileId now;
-  if (os.identify(fd, &now) != 0 || now.bytes >= size_) return false;
+  if (os.identify(fd, &now) != 0 || now.bytes >= mapped_) return false;
   stop(StopReason::kTruncated, 0);
   return true;
 }
 
 bool DumpWriter::replace_lost(void* address) {
   auto* page = reinterpret_cast<unsigned char*>(reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{4095});
-  if (base_ == nullptr || in_memory_ || page < base_ || page >= base_ + size_) return false;
+  if (base_ == nullptr || in_memory_ || page < base_ || page >= base_ + mapped_) return false;
   // A truncation takes all bytes up to the end of the file. The bytes before it may still be in the file.
-  if (map_in_range(page, static_cast<std::uint64_t>(base_ + size_ - page), -1, 0) != 0) return false;
+  if (map_in_range(page, static_cast<std::uint64_t>(base_ + mapped_ - page), -1, 0) != 0) return false;
   stop(StopReason::kTruncated, 0);
   // The header that had the reason may be among the lost pages.
   store_stop_reason();
@@ -249,21 +281,22 @@ void DumpWriter::give_back_descriptor(const OpenedFile& file) {
 // another inode, and stays as it is.
 bool DumpWriter::extend_by_name(std::uint64_t bytes) {
   FileId now;
-  if (calls_restricted_now() || os.identify_path(path_, &now) != 0 || !now.same_file(id_) || now.bytes < size_)
+  if (calls_restricted_now() || os.identify_path(path_, &now) != 0 || !now.same_file(id_) || now.bytes < mapped_)
     return false;
-  if (os.resize(path_, size_ + bytes) != 0 || continue_mapping(base_ + size_, bytes) != 0) return false;
-  size_ += bytes;
+  if (os.resize(path_, mapped_ + bytes) != 0 || continue_mapping(base_ + mapped_, bytes) != 0) return false;
+  mapped_ += bytes;
   return true;
 }
 
-// Reserves and maps the next `bytes` of the file. On failure recording stops.
-bool DumpWriter::extend_file(std::uint64_t bytes) {
-  if (size_ + bytes > os.limit(RLIMIT_FSIZE)) {
+// Reserves and maps the next `least` bytes of the file, or more. On failure recording stops.
+bool DumpWriter::extend_file(std::uint64_t least) {
+  const std::uint64_t limit = os.limit(RLIMIT_FSIZE);
+  if (mapped_ + least > limit) {
     stop(StopReason::kFileSizeLimit, EFBIG);
     return false;
   }
   const OpenedFile file = borrow_descriptor();
-  if (file.fd == -EMFILE && extend_by_name(bytes)) return true;
+  if (file.fd == -EMFILE && extend_by_name(least)) return true;
   if (file.fd < 0) {
     stop(file.fd == -EMFILE ? StopReason::kNoDescriptor : StopReason::kFileReplaced, -file.fd);
     return false;
@@ -273,7 +306,8 @@ bool DumpWriter::extend_file(std::uint64_t bytes) {
     give_back_descriptor(file);
     return false;
   }
-  int error = -os.reserve(file.fd, size_, bytes);
+  std::uint64_t bytes = bytes_ahead(least);
+  int error = reserve_piece(file.fd, limit, least, &bytes);
   if (error == 0) error = map_piece(file.fd, bytes);
   give_back_descriptor(file);
   if (error != 0) stop(StopReason::kNoSpace, error);
@@ -311,11 +345,18 @@ bool DumpWriter::grow_range(std::uint64_t bytes) {
   return false;
 }
 
+// Adds `bytes` to the chunks.
 bool DumpWriter::grow(std::uint64_t bytes) {
+  if (size_ + bytes > mapped_ && !map_more(size_ + bytes - mapped_)) return false;
+  size_ += bytes;
+  return true;
+}
+
+bool DumpWriter::map_more(std::uint64_t least) {
   look_at_restrictions();
-  if (!grow_range(size_ + bytes)) return false;
-  if (!in_memory_) return extend_file(bytes);
-  const int error = map_piece(-1, bytes);
+  if (!grow_range(mapped_ + bytes_ahead(least))) return false;
+  if (!in_memory_) return extend_file(least);
+  const int error = map_piece(-1, least);
   if (error != 0) stop(StopReason::kNoMemory, error);
   return error == 0;
 }

@@ -113,8 +113,9 @@ class DumpWriter {
   // Whether the file has become shorter than its mapping; recording stops then.
   bool check_truncated();
 
-  // Bytes of the file, and their limit.
+  // Bytes of the header and all chunks; of the file, which has room ahead; and the limit of the file.
   std::uint64_t size() const { return size_; }
+  std::uint64_t file_size() const { return mapped_; }
   std::uint64_t limit() const { return limit_; }
   // A chunk of this type was refused because of the limit.
   bool is_full(format::ChunkType type) const {
@@ -149,18 +150,21 @@ class DumpWriter {
   std::uint64_t room_for(format::ChunkType type) const;
   void note_full(format::ChunkType type);
   bool grow(std::uint64_t bytes);
+  bool map_more(std::uint64_t least);
   OpenedFile borrow_descriptor();
   void give_back_descriptor(const OpenedFile& file);
   bool is_ours(int fd) const;
   bool stop_if_truncated(int fd);
   void store_stop_reason();
   bool grow_range(std::uint64_t bytes);
-  bool extend_file(std::uint64_t bytes);
+  bool extend_file(std::uint64_t least);
   bool extend_by_name(std::uint64_t bytes);
   int map_header(int fd);
   // Removes the file of a dump whose header found no room: it would have no content.
   void remove_useless();
   int open_new(const char* path, bool makes_folders, OpenedFile* file);
+  std::uint64_t bytes_ahead(std::uint64_t least) const;
+  int reserve_piece(int fd, std::uint64_t limit, std::uint64_t least, std::uint64_t* bytes);
   int map_piece(int fd, std::uint64_t bytes);
 
   // Read on every call: together, in the first cache line.
@@ -170,7 +174,8 @@ class DumpWriter {
 
   std::atomic<int> stop_errno_;
   std::uint64_t reserved_;  // bytes of address range
-  std::uint64_t size_;      // bytes of file mapped
+  std::uint64_t size_;      // bytes of chunks
+  std::uint64_t mapped_;    // bytes of file: some are mapped ahead of the chunks
   std::uint64_t limit_;     // of the file
   int fd_;                  // a high number; -1 = none kept: the file is opened by its name whenever it grows
   bool in_memory_;

@@ -263,9 +263,10 @@ CULPRIT_LOADING void culprit_do_preparation() {
   if (!answered.exchange(true)) answer_references();
   loaded_pid = static_cast<int>(getpid());
   remember_stderr();
-  keep_variables(environment_at_load);
+  const bool uses_cuda = !loaded_late() && cuda_is_loaded();
+  keep_variables(environment_at_load, uses_cuda);
   // Other processes do this at the first call, after a check for a seccomp filter.
-  if (!loaded_late() && cuda_is_loaded()) prepare_to_meet_threads();
+  if (uses_cuda) prepare_to_meet_threads();
   prepare_cxx_runtime();
   find_other_interposers();
   prepare_failures();

@@ -75,6 +75,7 @@ namespace {
 
 using Copies = Variables::Copies;
 Copies at_load;
+CULPRIT_AT_LOAD StartEnvironment start;
 // Whether there are some: a process without such variables touches no page of them.
 CULPRIT_AT_LOAD bool any_at_load;
 
@@ -99,7 +100,7 @@ void copy_both(Copies* copies, const char* pattern, Copy copy) {
 
 }  // namespace
 
-CULPRIT_LOADING void keep_variables(char* const* entries) {
+CULPRIT_LOADING void keep_variables(char* const* entries, bool remembers) {
   if (any_at_load) {
     at_load.fixed.clear();
     at_load.parts.clear();
@@ -110,6 +111,7 @@ CULPRIT_LOADING void keep_variables(char* const* entries) {
       if (some) any_at_load = true;
       return some;
     });
+    if (remembers) start.remember(entries);
     return;
   }
   any_at_load = true;
@@ -123,7 +125,8 @@ CULPRIT_LOADING void keep_variables(char* const* entries) {
 
 CULPRIT_LOADING const char* value_at_load(const char* name) { return find_at_load(name); }
 
-Variables::Variables(const char* pattern) {
+Variables::Variables(const char* pattern) : now_(nullptr) {
+  if (pattern == nullptr && start.is_unchanged()) return;
   int error = 0;
   now_ = static_cast<Copies*>(
       os.map(nullptr, sizeof(Copies), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));

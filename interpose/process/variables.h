@@ -9,8 +9,9 @@
 namespace culprit {
 
 // Call once, at load. `entries`: the array that the loader passes to the constructor, nullptr when other code has run
-// before: that may have changed it, and there may be other threads.
-void keep_variables(char* const* entries);
+// before: that may have changed it, and there may be other threads. `remembers`: later looks are short as long as the
+// environment stays as it is; this one takes some microseconds more.
+void keep_variables(char* const* entries, bool remembers);
 
 // The value at load, nullptr when the variable was not set then, or empty.
 const char* value_at_load(const char* name);

@@ -122,9 +122,9 @@ void StackMemo::choose_comparison() {
   auto cost = [&](bool eight) {
     if (!compare_eight(eight)) return ~std::uint64_t{0};
     return least_time(
-        5, [] { return clock_ns(CLOCK_MONOTONIC); },
+        3, [] { return clock_ns(CLOCK_MONOTONIC); },
         [&] {
-          for (int i = 0; i < 100; ++i) {
+          for (int i = 0; i < 40; ++i) {
             const Block* volatile different =
                 first_difference(reinterpret_cast<std::uint64_t>(stack), blocks, blocks + kBlocks);
             static_cast<void>(different);

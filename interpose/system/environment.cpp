@@ -145,6 +145,39 @@ CULPRIT_LOADING bool copy_variables_at_load(char* const* entries, WantsVariable 
   return found;
 }
 
+CULPRIT_LOADING void StartEnvironment::remember(char* const* entries) {
+  entries_ = entries;
+  first_ = entries == nullptr ? nullptr : entries[0];
+  sum_ = first_ == nullptr ? 0 : sum();
+}
+
+bool StartEnvironment::is_unchanged() const {
+  if (sum_ == 0 || &__environ == nullptr || __atomic_load_n(&__environ, __ATOMIC_RELAXED) != entries_) return false;
+  return sum() == sum_;
+}
+
+// 0: larger than kMostBytes, or not as the kernel lays it out. Only strings that lie behind one another are read: a
+// pointer that setenv() has stored leads to memory that may be freed meanwhile.
+CULPRIT_LOADING std::uint64_t StartEnvironment::sum() const {
+  std::uint64_t mixed = 1;
+  std::size_t most = kMostBytes;
+  const char* at = first_;
+  for (std::size_t i = 0;; ++i) {
+    const char* entry = __atomic_load_n(&entries_[i], __ATOMIC_RELAXED);
+    if (entry == nullptr) return mixed;
+    if (entry != at) return 0;
+    const std::size_t bytes = ::strnlen(entry, most) + 1;
+    if (bytes > most) return 0;
+    most -= bytes;
+    for (; at + sizeof(std::uint64_t) <= entry + bytes; at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at, sizeof(word));
+      mixed = mix(mixed ^ word);
+    }
+    for (; at < entry + bytes; ++at) mixed = mix(mixed ^ static_cast<unsigned char>(*at));
+  }
+}
+
 bool copy_variables_of_start(WantsVariable wants, const void* data, VariableCopies* copies) {
   const int fd = os.open_file("/proc/self/environ", O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return false;

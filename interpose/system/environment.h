@@ -36,6 +36,25 @@ class VariableCopies {
 // Returns whether there was one.
 bool copy_variables_at_load(char* const* entries, WantsVariable wants, const void* data, VariableCopies* copies);
 
+// The environment as the kernel laid it out for the process's start: the array, and the strings behind one another, in
+// the stack of the first thread.
+class StartEnvironment {
+ public:
+  // `entries`: the array that the loader passes to constructors.
+  void remember(char* const* entries);
+  // Whether it is the environment still, with every byte as it was. False also where it is too large to be remembered.
+  // Thread-safe, async-signal-safe.
+  bool is_unchanged() const;
+
+ private:
+  static constexpr std::size_t kMostBytes = 32 << 10;
+  std::uint64_t sum() const;
+
+  char* const* entries_;
+  const char* first_;
+  std::uint64_t sum_;  // 0 = not remembered
+};
+
 // The variables that the process was started with, from /proc: for code that runs before libc knows its environment.
 // False: they cannot be read. On the tracker's own stack only.
 bool copy_variables_of_start(WantsVariable wants, const void* data, VariableCopies* copies);

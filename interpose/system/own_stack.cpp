@@ -135,6 +135,7 @@ bool run_on_own_stack(void (*work)(void*), void* argument) {
   const std::uint64_t mask = os.block_signals();
   bool ran = true;
   stack_of_thread.is_running_on_it = true;
+  restrictions_look = RestrictionsLook::kOnce;
   char* stack = kSwitches ? own_stack() : nullptr;
   if (!kSwitches) {
     work(argument);
@@ -149,6 +150,7 @@ bool run_on_own_stack(void (*work)(void*), void* argument) {
     if (ran) spare_lock.unlock();
   }
   stack_of_thread.is_running_on_it = false;
+  restrictions_look = RestrictionsLook::kAlways;
   os.restore_signals(mask);
   return ran;
 }

@@ -19,6 +19,8 @@ std::atomic<std::uint64_t> threads;
 std::atomic<std::uint64_t> descriptor_table;
 std::atomic<std::uint64_t> looked_at;  // in hundredths of a second
 
+constexpr std::uint64_t kTenMs = 10000000;
+
 // Whether the number after `field` is not 0.
 bool is_set(const char* text, const char* field) {
   const char* place = std::strstr(text, field);
@@ -45,9 +47,14 @@ bool has_resource_right(const char* text) {
 
 }  // namespace
 
+__thread RestrictionsLook restrictions_look __attribute__((tls_model("initial-exec")));
+
 void look_at_restrictions() {
+  if (restrictions_look == RestrictionsLook::kDone) return;
   char text[4096];
   if (read_own_file("status", text, sizeof(text)) == 0) return;
+  if (restrictions_look == RestrictionsLook::kOnce) restrictions_look = RestrictionsLook::kDone;
+  looked_at.store(tick_ns() / kTenMs, std::memory_order_relaxed);
   if (is_set(text, "\nSeccomp:")) restricted.store(true, std::memory_order_relaxed);
   constexpr char kFilters[] = "\nSeccomp_filters:";
   if (const char* place = std::strstr(text, kFilters))
@@ -62,7 +69,6 @@ bool calls_restricted() { return restricted.load(std::memory_order_relaxed); }
 
 bool calls_restricted_now() {
   if (calls_restricted()) return true;
-  constexpr std::uint64_t kTenMs = 10000000;
   const std::uint64_t now = tick_ns() / kTenMs;
   if (looked_at.exchange(now, std::memory_order_relaxed) != now) look_at_restrictions();
   return calls_restricted();

@@ -4,7 +4,14 @@
 
 #include <cstdint>
 
+#include "interpose/base/placement.h"
+
 namespace culprit {
+
+// How often the calling thread reads the file: once while it runs on the tracker's own stack (own_stack.h), because it
+// runs no code of the program meanwhile.
+enum class RestrictionsLook : std::uint8_t { kAlways = 0, kOnce, kDone };
+extern CULPRIT_OWN __thread RestrictionsLook restrictions_look __attribute__((tls_model("initial-exec")));
 
 // Reads the file. Thread- and signal-safe.
 void look_at_restrictions();

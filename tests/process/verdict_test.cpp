@@ -42,16 +42,18 @@ void check_not_known(const Run& run, const std::string& reason) {
 }  // namespace
 
 TEST_CASE("a gate is not green when the disk was full, whatever gate it is", "[verdict]") {
-  const auto disk = small_disk("1m");
-  if (disk == nullptr) return;
   const std::vector<std::vector<std::string>> gates = {
       {"--fail-on", "leaks"}, {"--fail-on", "errors"}, {"--fail-on", "resources"}, {"--error-exitcode", "9"}};
   for (const std::vector<std::string>& gate : gates) {
+    const auto disk = small_disk("1m");
+    if (disk == nullptr) return;
     std::vector<std::string> options = gate;
     options.insert(options.end(), {"--out", disk->file("%p.dump"), "--min-bytes", "1G"});
     check_not_known(culprit_run(options, {"many_live", "50000", "4"}), "No space left on device");
   }
   // Without a gate the verdict is said, and the exit code is the program's.
+  const auto disk = small_disk("1m");
+  if (disk == nullptr) return;
   const Run asked_nothing = culprit_run({"--out", disk->file("%p.dump")}, {"many_live", "50000", "4"});
   CHECK(asked_nothing.exit_code == 0);
   CHECK(has(asked_nothing.err, "NOT KNOWN"));

@@ -50,4 +50,11 @@ class RealOs {
   OsCalls saved_;
 };
 
+// Fills what is mapped ahead, so that the file grows by the next chunk. Returns whether it could.
+inline bool use_up_room(DumpWriter& dump) {
+  std::uint64_t bytes = 0;
+  const std::uint64_t room = dump.file_size() - dump.size();
+  return room == 0 || dump.allocate_chunk(format::ChunkType::kStrings, room, &bytes) != 0;
+}
+
 }  // namespace culprit

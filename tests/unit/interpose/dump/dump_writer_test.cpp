@@ -50,7 +50,8 @@ TEST_CASE("a dump starts with its header and is private to its user") {
   struct stat status;
   REQUIRE(stat(path.c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0600);
-  CHECK(status.st_size == static_cast<off_t>(format::kHeaderBytes));
+  CHECK(static_cast<std::uint64_t>(status.st_size) == dump->file_size());
+  CHECK(dump->file_size() >= format::kHeaderBytes);
   CHECK(std::memcmp(dump->header()->magic, format::kMagic, 8) == 0);
   CHECK(dump->header()->file_bytes == format::kHeaderBytes);
 }
@@ -170,6 +171,7 @@ TEST_CASE("a dump takes no descriptor that the program could have") {
     CHECK(same_next());
     CHECK(fcntl(300, F_GETFD) == FD_CLOEXEC);
     REQUIRE(close_range(3, ~0U, 0) == 0);
+    REQUIRE(use_up_room(*dump));
     CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
     CHECK(dup(0) == 3);
     close(3);
@@ -216,16 +218,18 @@ TEST_CASE("a dump takes no descriptor that the program could have") {
     CHECK(same_next());
     // When no file can be opened by name.
     os.open_file = [](const char*, int, unsigned) { return -EMFILE; };
+    REQUIRE(use_up_room(*dump));
     const Ref ref = dump->allocate_records(ChunkType::kErrors, 1, nullptr);
     REQUIRE(ref != 0);
     dump->at<format::ErrorRecord>(ref)->type = format::ErrorType::kDoubleFree;
     struct stat status;
     REQUIRE(stat(dump->path(), &status) == 0);
-    CHECK(static_cast<std::uint64_t>(status.st_size) == dump->size());
+    CHECK(static_cast<std::uint64_t>(status.st_size) == dump->file_size());
     std::ifstream file(dump->path(), std::ios::binary);
     file.seekg(ref * format::kRefUnit + offsetof(format::ErrorRecord, type));
     CHECK(file.get() == static_cast<int>(format::ErrorType::kDoubleFree));
     os.resize = [](const char*, std::uint64_t) { return -EPERM; };
+    REQUIRE(use_up_room(*dump));
     CHECK(dump->allocate_records(ChunkType::kReleases, 1, nullptr) == 0);
     CHECK(dump->header()->stop_reason == StopReason::kNoDescriptor);
   }
@@ -274,7 +278,8 @@ TEST_CASE("packed records keep their bytes across chunks") {
   for (std::size_t i = 0; i < refs.size(); ++i) CHECK(string_at(*dump, refs[i]) == texts[i]);
   struct stat status;
   REQUIRE(stat(dump->path(), &status) == 0);
-  CHECK(static_cast<std::uint64_t>(status.st_size) == dump->header()->file_bytes);
+  CHECK(static_cast<std::uint64_t>(status.st_size) == dump->file_size());
+  CHECK(dump->header()->file_bytes == dump->size());
 }
 
 TEST_CASE("records are numbered through all chunks of their type") {
@@ -296,6 +301,7 @@ TEST_CASE("a full disk stops recording with its reason and loses nothing written
   REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
   Ref before = dump->add_string("kept", 4);
   REQUIRE(before != 0);
+  REQUIRE(use_up_room(*dump));
   fail_reserve_after = 0;
   os.reserve = failing_reserve;
   CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) == 0);
@@ -304,6 +310,28 @@ TEST_CASE("a full disk stops recording with its reason and loses nothing written
   CHECK(dump->header()->stop_errno == ENOSPC);
   CHECK(string_at(*dump, before) == "kept");
   CHECK(dump->add_string("room is left in this chunk", 5) != 0);
+}
+
+TEST_CASE("a disk without room for more gets what is needed") {
+  TemporaryFolder folder;
+  RealOs restore;
+  Zeroed<DumpWriter> dump;
+  os.reserve = [](int fd, std::uint64_t offset, std::uint64_t bytes) {
+    return bytes > 32 << 10 ? -ENOSPC : -posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  };
+  os.limit = [](int resource) { return resource == RLIMIT_FSIZE ? std::uint64_t{300} << 10 : ~std::uint64_t{0}; };
+  REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+  CHECK(dump->file_size() == format::kHeaderBytes);
+  REQUIRE(dump->add_string("kept", 4) != 0);
+  CHECK_FALSE(dump->stopped());
+  CHECK(dump->file_size() == dump->size());
+}
+
+TEST_CASE("a dump reserves no more than its own limit") {
+  TemporaryFolder folder;
+  Zeroed<DumpWriter> dump;
+  REQUIRE(dump->start(folder.file("a.dump").c_str(), 100 << 10) == 0);
+  CHECK(dump->file_size() == 100 << 10);
 }
 
 TEST_CASE("the file size limit is looked at before growing: passing it would kill the target") {
@@ -325,6 +353,7 @@ TEST_CASE("a descriptor that the target closed and used again is never written t
   REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
   SECTION("the file is opened again by its name") {
     REQUIRE(dump->add_string("x", 1) != 0);
+    REQUIRE(use_up_room(*dump));
     // Like a daemon: close everything, then open something else under the same numbers.
     int null = open("/dev/null", O_RDWR);
     REQUIRE(null >= 0);
@@ -337,6 +366,7 @@ TEST_CASE("a descriptor that the target closed and used again is never written t
     CHECK_FALSE(dump->stopped());
   }
   SECTION("and if that is not possible, recording stops") {
+    REQUIRE(use_up_room(*dump));
     os.identify = other_file;
     CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) == 0);
     CHECK(dump->header()->stop_reason == StopReason::kFileReplaced);

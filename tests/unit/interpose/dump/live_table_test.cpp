@@ -190,6 +190,7 @@ TEST_CASE_METHOD(Fixture, "a sweep ends the chosen records, each once, however m
 
 TEST_CASE_METHOD(Fixture, "a full disk drops the allocation and nothing else") {
   RealOs restore;
+  REQUIRE(use_up_room(*dump));
   os.reserve = [](int, std::uint64_t, std::uint64_t) { return -28; };
   CHECK(table->add(allocation(0x1000, 11), *dump) == 0);
   CHECK(table->find(kAddress, 0x1000, 0, *dump) == 0);

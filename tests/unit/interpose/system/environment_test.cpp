@@ -159,10 +159,65 @@ TEST_CASE("an environment whose array another thread moves and unmaps all the ti
   CHECK(found == 0);
 }
 
+TEST_CASE("the environment of the start is unchanged until a byte or a pointer of it changes") {
+  // As the kernel lays it out.
+  char strings[] = "A=1\0LONGER=a value of more than eight letters\0EMPTY=\0LAST=4";
+  char* entries[] = {strings, strings + 4, strings + 46, strings + 53, nullptr};
+  REQUIRE(std::string(entries[3]) == "LAST=4");
+  char** const array = environ;
+  const auto unchanged = [&](const StartEnvironment& start, char** now) {
+    environ = now;
+    const bool result = start.is_unchanged();
+    environ = array;
+    return result;
+  };
+  StartEnvironment start = {};
+  CHECK_FALSE(unchanged(start, entries));
+  start.remember(entries);
+  CHECK(unchanged(start, entries));
+  CHECK_FALSE(unchanged(start, nullptr));
+  char* others[] = {entries[0], entries[1], entries[2], entries[3], nullptr};
+  CHECK_FALSE(unchanged(start, others));
+
+  for (std::size_t i = 0; i + 1 < sizeof(strings); ++i) {
+    INFO("byte " << i);
+    strings[i] ^= 1;
+    CHECK_FALSE(unchanged(start, entries));
+    strings[i] ^= 1;
+  }
+  // A pointer that setenv() has stored is not followed.
+  for (char*& entry : entries) {
+    char* const before = entry;
+    entry = reinterpret_cast<char*>(16);
+    CHECK_FALSE(unchanged(start, entries));
+    entry = nullptr;
+    CHECK(unchanged(start, entries) == (before == nullptr));
+    entry = before;
+  }
+  CHECK(unchanged(start, entries));
+}
+
+TEST_CASE("an environment that is large, or not as the kernel lays it out, counts as changed") {
+  std::string large(40000, 'x');
+  large[1] = '=';
+  char* entries[] = {large.data(), nullptr};
+  char two[] = "A=1\0\0B=2";
+  char* apart[] = {two, two + 5, nullptr};
+  char** const array = environ;
+  for (char** one : {entries, apart, static_cast<char**>(nullptr)}) {
+    StartEnvironment start = {};
+    start.remember(one);
+    environ = one;
+    const bool unchanged = start.is_unchanged();
+    environ = array;
+    CHECK_FALSE(unchanged);
+  }
+}
+
 TEST_CASE("a variable has its value of now, and without one that of load") {
   const test::EnvironmentVariable out("CULPRIT_OUT", "at-load.%q{OTHER}"), other("OTHER", "x"),
       depth("CULPRIT_DEPTH", "3");
-  keep_variables(environ);
+  keep_variables(environ, false);
   CHECK(std::string(value_at_load("CULPRIT_DEPTH")) == "3");
   CHECK(value_at_load("CULPRIT_LOG") == nullptr);
   {
@@ -185,5 +240,5 @@ TEST_CASE("a variable has its value of now, and without one that of load") {
   const test::EnvironmentVariable emptied("CULPRIT_DEPTH", "");
   CHECK(std::string(Variables().value("CULPRIT_DEPTH")) == "3");
   char* nothing[] = {nullptr};
-  keep_variables(nothing);
+  keep_variables(nothing, false);
 }
