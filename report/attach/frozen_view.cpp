@@ -1,7 +1,5 @@
 #include "report/attach/frozen_view.h"
 
-#include <signal.h>
-
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "interpose/format/frozen_copy.h"
 #include "report/attach/blocking_calls.h"
 #include "report/attach/process_copy.h"
+#include "report/base/held_signals.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
 
@@ -26,31 +25,9 @@ constexpr int kTries = 3;  // a lock of another thread may be taken in the copy
 class Taking {
  public:
   Taking(const TracedProcess& process, const FrozenOrder& order)
-      : process_(process), library_(order.library), limit_(order.limit), longest_stop_(order.longest_stop) {
-    sigemptyset(&ends_);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends_, number);
-  }
+      : process_(process), library_(order.library), limit_(order.limit), longest_stop_(order.longest_stop) {}
 
-  // After a signal: restores the process first, then lets the signal act.
   FrozenView take() {
-    sigset_t before;
-    ::sigprocmask(SIG_BLOCK, &ends_, &before);
-    const auto restore = [&] {
-      ::sigprocmask(SIG_SETMASK, &before, nullptr);
-      if (interrupted_ != 0) ::raise(interrupted_);
-    };
-    try {
-      FrozenView view = take_several_times();
-      restore();
-      return view;
-    } catch (const AttachError&) {
-      restore();
-      throw;
-    }
-  }
-
- private:
-  FrozenView take_several_times() {
     const auto begin = std::chrono::steady_clock::now();
     FrozenView view;
     for (int tries = 1; view.text.empty(); ++tries) {
@@ -63,11 +40,11 @@ class Taking {
     return view;
   }
 
+ private:
   void pause() {
-    const timespec moment = {0, 1000000};
-    const int number = ::sigtimedwait(&ends_, nullptr, &moment);
-    if (number <= 0) return;
-    interrupted_ = number;
+    is_interrupted_ = signals_.wait(milliseconds(1));
+    if (!is_interrupted_) return;
+    log::wipe_status();
     throw AttachError("interrupted");
   }
 
@@ -158,18 +135,18 @@ class Taking {
       pause();
     }
   } catch (const AttachError&) {
-    if (!process_.is_alive() || interrupted_ != 0) throw;
+    if (!process_.is_alive() || is_interrupted_) throw;
     const std::optional<ProcessStat> stat = ProcessFolder("/proc", static_cast<std::uint32_t>(copy)).stat();
     if (stat && !stat->has_ended()) throw;
     return {};
   }
 
+  HeldSignals signals_;  // the process is restored before they act
+  bool is_interrupted_ = false;
   const TracedProcess& process_;
   const std::string& library_;
   const milliseconds limit_;
   const std::chrono::microseconds longest_stop_;
-  sigset_t ends_;
-  int interrupted_ = 0;
 };
 
 }  // namespace

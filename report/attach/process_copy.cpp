@@ -35,12 +35,12 @@ std::optional<pid_t> find_copy(const TracedProcess& process, std::int32_t number
 CopyRequest::CopyRequest(const TracedProcess& process, CopyOrder order)
     : process_(process), order_(std::move(order)), facts_(ask(format::AttachStep::kBegin)) {}
 
-CopyRequest::~CopyRequest() {
-  try {
-    if (process_.is_alive()) ask(format::AttachStep::kEnd);
-  } catch (const AttachError& error) {
-    log::debug(error.what());
-  }
+CopyRequest::~CopyRequest() { end(); }
+
+void CopyRequest::end() const try {
+  if (process_.is_alive()) ask(format::AttachStep::kEnd);
+} catch (const AttachError& error) {
+  log::debug(error.what());
 }
 
 InjectionFacts CopyRequest::ask(format::AttachStep step) const {
@@ -51,7 +51,10 @@ InjectionFacts CopyRequest::ask(format::AttachStep step) const {
   order.limit = order_.limit;
   InjectionFacts facts;
   const format::AttachRequest answer = inject(process_, order, &facts);
-  if (facts.interrupted != 0) throw AttachError("interrupted");
+  if (facts.interrupted != 0) {
+    if (step == format::AttachStep::kBegin) end();  // the copy may be there
+    throw AttachError("interrupted");
+  }
   if (answer.result == format::AttachResult::kNotAttached)
     throw AttachError(process_.name() + " has not used CUDA yet: " + order_.without_cuda);
   const std::string problem = describe_result(process_, answer);

@@ -38,6 +38,7 @@ class CopyRequest {
   const InjectionFacts& facts() const { return facts_; }
 
  private:
+  void end() const;
   InjectionFacts ask(format::AttachStep step) const;
 
   const TracedProcess& process_;

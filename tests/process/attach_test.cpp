@@ -4,7 +4,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -25,22 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path python_runtime() { return (culprit_path().parent_path() / "../simcuda/libcudart.so.13").lexically_normal(); }
-
-// Starts `culprit attach` and does not wait for it.
-pid_t start_attach(const std::string& number, const std::string& dump) {
-  const std::string command = culprit_path().string();
-  const std::string library = "CULPRIT_LIBRARY=" + library_path().string();
-  const char* const argv[] = {command.c_str(), "attach", number.c_str(), "--out", dump.c_str(), nullptr};
-  const char* const environment[] = {library.c_str(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (const int fd : {1, 2}) posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
-  pid_t pid = -1;
-  REQUIRE(posix_spawn(&pid, command.c_str(), &actions, nullptr, const_cast<char* const*>(argv),
-                      const_cast<char* const*>(environment)) == 0);
-  posix_spawn_file_actions_destroy(&actions);
-  return pid;
-}
 
 // With three leaks in the middle of the last round.
 void attach_again_and_again(pid_t pid, const std::string& dump, int rounds) {
@@ -228,7 +211,7 @@ TEST_CASE("a signal to culprit in the middle of attaching leaves the process as 
   const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
     const std::string number = std::to_string(pid);
     for (int i = 0; i < 24; ++i) {
-      const pid_t attacher = start_attach(number, (folder.path() / "x.%p.dump").string());
+      const pid_t attacher = start_culprit({"attach", number, "--out", (folder.path() / "x.%p.dump").string()});
       usleep(static_cast<useconds_t>(i) * 1500);
       constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP};
       kill(attacher, kSignals[i % 3]);

@@ -1,5 +1,12 @@
 // culprit scan PID: which memory of a running process is lost.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "tests/catch.h"
@@ -41,6 +48,27 @@ nlohmann::json scan_json_of(const std::string& pid, const std::vector<std::strin
   nlohmann::json json = nlohmann::json::parse(finished.out);
   CHECK(finished.exit_code == (json.at("search").at("state") == "done" ? 0 : 4));
   return json;
+}
+
+// The number of a child of the process; 0: it has none.
+pid_t child_of(const std::string& pid) {
+  pid_t child = 0;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + pid + "/task"))
+    std::ifstream(thread.path() / "children") >> child;
+  return child;
+}
+
+// Starts culprit scan, and stops the copy in the middle of its search. Empty: the search was faster.
+std::optional<pid_t> scan_that_waits(const std::string& pid) {
+  const pid_t command = start_culprit({"scan", pid});
+  while (waitpid(command, nullptr, WNOHANG) == 0) {
+    const pid_t copy = child_of(pid);
+    if (copy == 0 || kill(copy, SIGSTOP) != 0) continue;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (waitpid(command, nullptr, WNOHANG) == 0) return command;
+    break;
+  }
+  return std::nullopt;
 }
 
 nlohmann::json scan_of(const std::string& how) {
@@ -107,6 +135,23 @@ TEST_CASE("an address that libc has of a stack keeps no memory before the stack"
   while_scan_server_runs(
       "stack", [](const std::string& pid) { CHECK(scan_json_of(pid).at("lost_allocations") == 1); }, quiet_server(),
       "lost_neighbours");
+}
+
+TEST_CASE("a signal ends culprit scan together with the copy", "[scan]") {
+  while_scan_server_runs("large", [](const std::string& pid) {
+    for (const int number : {SIGINT, SIGTERM}) {
+      std::optional<pid_t> command;
+      for (int tries = 0; tries < 20 && !command; ++tries) command = scan_that_waits(pid);
+      REQUIRE(command);
+      kill(*command, number);
+      int status = 0;
+      REQUIRE(waitpid(*command, &status, 0) == *command);
+      CHECK(WIFSIGNALED(status));
+      CHECK(WTERMSIG(status) == number);
+      CHECK(child_of(pid) == 0);
+    }
+    CHECK(scan_json_of(pid).at("lost_allocations") == 0);
+  });
 }
 
 TEST_CASE("culprit scan names the variable that was overwritten", "[scan][overwritten]") {

@@ -1,5 +1,7 @@
 #include "tests/support/run_preloaded.h"
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <unistd.h>
 #include <cstring>
 
@@ -158,6 +160,22 @@ Finished run_culprit(const std::vector<std::string>& arguments, const std::map<s
       {"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}, {"DEBUGINFOD_URLS", ""}};
   for (const auto& [name, value] : environment) options.environment[name] = value;
   return run_program(argv, options);
+}
+
+pid_t start_culprit(const std::vector<std::string>& arguments) {
+  const std::string command = culprit_path().string();
+  std::string library = "CULPRIT_LIBRARY=" + library_path().string();
+  std::vector<char*> argv = {const_cast<char*>(command.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  char* const environment[] = {library.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int fd : {1, 2}) posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
+  pid_t pid = -1;
+  REQUIRE(posix_spawn(&pid, command.c_str(), &actions, nullptr, argv.data(), environment) == 0);
+  posix_spawn_file_actions_destroy(&actions);
+  return pid;
 }
 
 Report read_report(const fs::path& dump) {

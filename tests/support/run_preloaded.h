@@ -94,6 +94,8 @@ Run run_preloaded(const std::string& subject, const std::vector<std::string>& ar
 // added to that. The library that it preloads or attaches is library_path().
 Finished run_culprit(const std::vector<std::string>& arguments,
                      const std::map<std::string, std::string>& environment = {});
+// Starts the culprit command without its output, and does not wait for it. REQUIREs that it starts.
+pid_t start_culprit(const std::vector<std::string>& arguments);
 
 // Reads a dump through `culprit report --format json --resources`. Throws std::runtime_error with the command's
 // messages when it fails or prints anything but a report.
