@@ -1,6 +1,8 @@
 #include "interpose/causes/process_facts.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -107,6 +109,41 @@ bool has_thread_local_objects(const ElfModule& module) {
   return in(relocations.calls) || in(relocations.data);
 }
 
+// The target of a descriptor of this process, as the kernel writes it: pipe:[INODE], a path, and others.
+struct Target {
+  explicit Target(const char* descriptor) {
+    char path[64];
+    TextWriter(path, sizeof(path)) << "/proc/self/fd/" << descriptor;
+    const long length = system_call(SYS_readlink, path, text, sizeof(text) - 1);
+    text[length > 0 ? length : 0] = '\0';
+  }
+  char text[64];
+};
+
+int access_of(int descriptor) { return static_cast<int>(system_call(SYS_fcntl, descriptor, F_GETFL) & O_ACCMODE); }
+
+// Whether the process can write to that pipe, too.
+bool has_writing_end(const char* pipe) {
+  return !for_each_entry("fd", [&](const char* name) {
+    return std::strcmp(Target(name).text, pipe) != 0 ||
+           access_of(static_cast<int>(std::strtol(name, nullptr, 10))) == O_RDONLY;
+  });
+}
+
+// Whether there is something to be read that the process itself may have written: a pipe of its own, a pair of sockets.
+bool has_own_message(int descriptor, const char* target) {
+  const bool pipe = begins_with(target, "pipe:");
+  if (!pipe && !begins_with(target, "socket:")) return false;
+  if (pipe && access_of(descriptor) == O_WRONLY) return false;
+  int bytes = 0;
+  if (system_call(SYS_ioctl, descriptor, FIONREAD, &bytes) != 0 || bytes == 0) return false;
+  if (pipe) return has_writing_end(target);
+  struct ucred peer = {};
+  socklen_t size = sizeof(peer);
+  return system_call(SYS_getsockopt, descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         peer.pid == static_cast<pid_t>(system_call(SYS_getpid));
+}
+
 }  // namespace
 
 OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers) {
@@ -125,14 +162,12 @@ OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers) {
 KernelHolds kernel_holds() {
   KernelHolds found = KernelHolds::kNothing;
   const bool all = for_each_entry("fd", [&](const char* name) {
-    char path[64];
-    TextWriter(path, sizeof(path)) << "/proc/self/fd/" << name;
-    char target[64] = {};
-    const long length = system_call(SYS_readlink, path, target, sizeof(target) - 1);
+    const Target target(name);
     for (const char* keeper :
          {"anon_inode:[eventpoll]", "anon_inode:[io_uring]", "anon_inode:[timerfd]", "/dev/mqueue"}) {
-      if (length > 0 && begins_with(target, keeper)) found = KernelHolds::kPointers;
+      if (begins_with(target.text, keeper)) found = KernelHolds::kPointers;
     }
+    if (has_own_message(static_cast<int>(std::strtol(name, nullptr, 10)), target.text)) found = KernelHolds::kPointers;
     return found == KernelHolds::kNothing;
   });
   return all || found != KernelHolds::kNothing ? found : KernelHolds::kUnknown;

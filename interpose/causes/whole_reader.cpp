@@ -45,6 +45,13 @@ void WholeReader::close() {
   pagemap_ = -1;
 }
 
+// Whether there is a page of data at `address`, as far as the kernel tells.
+bool WholeReader::has_page(std::uint64_t address) {
+  std::uint64_t page = 0;
+  const std::uint64_t place = address / kPage * sizeof(page);
+  return pagemap_ >= 0 && os.read_at(pagemap_, &page, sizeof(page), place) == sizeof(page) && has_data(page, true);
+}
+
 WholeRead WholeReader::read(const RootRange& range) {
   // A file that is mapped behind its end has no data there, and device registers cannot be read.
   if (range.shared && range.readable) return read_plainly(range.begin, range.end, false);
@@ -86,7 +93,8 @@ WholeRead WholeReader::read_plainly(std::uint64_t begin, std::uint64_t end, bool
     const std::uint64_t wanted = std::min(end - begin, kBlock);
     const std::int64_t got = os.read_own_memory(block_, begin, wanted);
     const std::uint64_t bytes = got < 0 ? 0 : static_cast<std::uint64_t>(got);
-    if (bytes < wanted && must) return WholeRead::kUnreadable;
+    // memfd_secret(2) makes memory with data that the kernel reads for no other.
+    if (bytes < wanted && (must || has_page(begin + bytes))) return WholeRead::kUnreadable;
     visit_(context_, block_, bytes, begin);
     bytes_ += bytes;
     if (bytes < wanted) {

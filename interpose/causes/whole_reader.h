@@ -30,6 +30,7 @@ class WholeReader {
   static constexpr std::uint64_t kPagesAtOnce = 4096;
   static constexpr std::uint64_t kPage = 4096;
 
+  bool has_page(std::uint64_t address);
   WholeRead read_private(const RootRange& range);
   WholeRead read_plainly(std::uint64_t begin, std::uint64_t end, bool must);
 

@@ -58,7 +58,7 @@ const std::vector<Way> kLosses = {
     {"erased", {1, 0}},       {"deleted", {1, 0}}, {"dangling", {1, 0}},     {"large", {2, 0}},
     {"list", {20, 0}},        {"table", {4, 3}},   {"leaked-owner", {1, 0}}, {"circle", {3, 2}},
     {"self", {1, 0}},         {"managed", {1, 0}}, {"pinned", {1, 0}},       {"pool", {1, 0}},
-    {"pinned-table", {2, 1}}, {"before", {1, 0}},
+    {"pinned-table", {2, 1}}, {"before", {1, 0}},  {"beside-pipe", {1, 0}},
 };
 
 // Places of a pointer that a complete search finds, and how it went otherwise.
@@ -121,7 +121,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kPlaces = {
       "context-malloc",
       "end-of-large-chunk"}},
     {"unreadable", {"no-access"}},
-    {"kernel-holds", {"epoll"}},
+    {"kernel-holds", {"epoll", "pipe", "sockets"}},
     {"threads", {"thread"}},
 };
 
@@ -170,6 +170,20 @@ TEST_CASE("an address that the loader has of a module keeps no memory before the
 
 TEST_CASE("memory is not lost while anything refers to it", "[lost]") {
   for (const std::string& build : builds_of("not_lost")) check_not_lost(build);
+}
+
+TEST_CASE("what memory that the kernel cannot read holds is not lost", "[lost]") {
+  RunOptions options;
+  options.environment["CULPRIT_SCAN"] = "lost";
+  const Run run = run_preloaded("not_lost_O2", {"secret"}, options);
+  if (run.exit_code == 77) {
+    WARN("skipped: no memfd_secret() here");
+    return;
+  }
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_count() == 1);
+  CHECK(lost_in(report) == LostSum{});
+  CHECK(search_of(report) == "unreadable");
 }
 
 TEST_CASE("what the driver or another process may know is not lost", "[lost]") {

@@ -1,6 +1,7 @@
 // Loses the last pointer to allocations of 11001 bytes, in the way that the argument names. Tables that hold pointers
 // to others have 4096 bytes.
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -144,6 +145,19 @@ SUBJECT_FUNCTION void lose(const std::string& how) {
     for (int i = 0; i < 512; ++i) table[i] = nullptr;
     table[17] = allocate_here();
     table = nullptr;
+  }
+  if (how == "beside-pipe") {
+    // Whose content was read, and one that only another process can write to.
+    int ends[2] = {};
+    CHECKED(pipe(ends));
+    void* pointer = allocate_here();
+    CHECKED(write(ends[1], &pointer, sizeof(pointer)) == sizeof(pointer) ? 0 : 1);
+    CHECKED(read(ends[0], &pointer, sizeof(pointer)) == sizeof(pointer) ? 0 : 1);
+    pointer = nullptr;
+    int others[2] = {};
+    CHECKED(pipe(others));
+    CHECKED(write(others[1], "12345678", 8) == 8 ? 0 : 1);
+    close(others[1]);
   }
   if (how == "before") {
     // The memory right before a held address is not held.

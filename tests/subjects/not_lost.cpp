@@ -8,6 +8,8 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -159,6 +161,21 @@ SUBJECT_FUNCTION void keep_in_memory(const std::string& how) {
         static_cast<void**>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     memory[12345] = allocate_here();
     mprotect(memory, 1 << 20, PROT_NONE);
+  }
+  if (how == "pipe" || how == "sockets") {
+    int ends[2] = {};
+    if ((how == "pipe" ? pipe(ends) : socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) != 0) abort();
+    void* pointer = allocate_here();
+    if (write(ends[1], &pointer, sizeof(pointer)) != sizeof(pointer)) abort();
+  }
+  if (how == "secret") {
+    // Memory that the kernel itself cannot read. The argument "secret" needs Linux 5.14 and secretmem.enable.
+    const int secret = static_cast<int>(syscall(SYS_memfd_secret, 0));
+    if (secret < 0 || ftruncate(secret, 4096) != 0) exit(77);
+    void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, secret, 0);
+    if (memory == MAP_FAILED) exit(77);
+    close(secret);
+    *static_cast<void**>(memory) = allocate_here();
   }
   if (how == "shared") {
     auto* memory =
