@@ -144,6 +144,25 @@ bool has_own_message(int descriptor, const char* target) {
          peer.pid == static_cast<pid_t>(system_call(SYS_getpid));
 }
 
+// Whether a value waits in the kernel that is no small number: that of a timer (timer_create), or of a signal that was
+// sent with one (sigqueue). Those of signals are not shown; signals below 32 are seldom sent so.
+bool has_waiting_value() {
+  char text[4096];
+  constexpr char kValue[] = "\nsignal: ";
+  read_small_file("/proc/self/timers", text, sizeof(text));
+  for (const char* at = text; (at = std::strstr(at, kValue)) != nullptr;) {
+    at += sizeof(kValue) - 1;
+    const char* value = std::strchr(at, '/');
+    if (value != nullptr && std::strtoull(value + 1, nullptr, 16) >= 1 << 16) return true;
+  }
+  if (read_own_file("status", text, sizeof(text)) == 0) return false;
+  for (const char* field : {"\nSigPnd:", "\nShdPnd:"}) {
+    const char* at = std::strstr(text, field);
+    if (at != nullptr && std::strtoull(at + std::strlen(field), nullptr, 16) >> 31 != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers) {
@@ -160,7 +179,7 @@ OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers) {
 }
 
 KernelHolds kernel_holds() {
-  KernelHolds found = KernelHolds::kNothing;
+  KernelHolds found = has_waiting_value() ? KernelHolds::kPointers : KernelHolds::kNothing;
   const bool all = for_each_entry("fd", [&](const char* name) {
     const Target target(name);
     for (const char* keeper :

@@ -21,7 +21,7 @@ OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers);
 
 enum class KernelHolds {
   kNothing,
-  kPointers,  // for epoll, io_uring or a message queue, or data in a pipe or a pair of sockets of its own
+  kPointers,  // for epoll, io_uring, a timer, a signal or a message queue, or data in a pipe or sockets of its own
   kUnknown,
 };
 

@@ -121,7 +121,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kPlaces = {
       "context-malloc",
       "end-of-large-chunk"}},
     {"unreadable", {"no-access"}},
-    {"kernel-holds", {"epoll", "pipe", "sockets"}},
+    {"kernel-holds", {"epoll", "pipe", "sockets", "timer-value", "queued-signal"}},
     {"threads", {"thread"}},
 };
 

@@ -3,6 +3,7 @@
 #include <obstack.h>
 #include <pthread.h>
 #include <search.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -10,6 +11,7 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -360,6 +362,23 @@ SUBJECT_FUNCTION void keep_in_words(const std::string& how) {
       }
       g_node->next->next->memory = allocate_here();
     }).join();
+  }
+  if (how == "timer-value") {
+    sigevent event = {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGUSR1;
+    event.sigev_value.sival_ptr = allocate_here();
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) abort();
+  }
+  if (how == "queued-signal") {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGRTMIN + 1);
+    sigprocmask(SIG_BLOCK, &blocked, nullptr);
+    sigval value = {};
+    value.sival_ptr = allocate_here();
+    if (sigqueue(getpid(), SIGRTMIN + 1, value) != 0) abort();
   }
   if (how == "epoll") {
     auto* node = new Node;
