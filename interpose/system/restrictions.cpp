@@ -50,11 +50,12 @@ bool has_resource_right(const char* text) {
 __thread RestrictionsLook restrictions_look __attribute__((tls_model("initial-exec")));
 
 void look_at_restrictions() {
-  if (restrictions_look == RestrictionsLook::kDone) return;
+  const std::uint64_t now = tick_ns() / kTenMs;
+  if (restrictions_look == RestrictionsLook::kDone && looked_at.load(std::memory_order_relaxed) == now) return;
+  looked_at.store(now, std::memory_order_relaxed);
   char text[4096];
   if (read_own_file("status", text, sizeof(text)) == 0) return;
   if (restrictions_look == RestrictionsLook::kOnce) restrictions_look = RestrictionsLook::kDone;
-  looked_at.store(tick_ns() / kTenMs, std::memory_order_relaxed);
   if (is_set(text, "\nSeccomp:")) restricted.store(true, std::memory_order_relaxed);
   constexpr char kFilters[] = "\nSeccomp_filters:";
   if (const char* place = std::strstr(text, kFilters))
@@ -69,8 +70,7 @@ bool calls_restricted() { return restricted.load(std::memory_order_relaxed); }
 
 bool calls_restricted_now() {
   if (calls_restricted()) return true;
-  const std::uint64_t now = tick_ns() / kTenMs;
-  if (looked_at.exchange(now, std::memory_order_relaxed) != now) look_at_restrictions();
+  if (looked_at.load(std::memory_order_relaxed) != tick_ns() / kTenMs) look_at_restrictions();
   return calls_restricted();
 }
 

@@ -8,8 +8,8 @@
 
 namespace culprit {
 
-// How often the calling thread reads the file: once while it runs on the tracker's own stack (own_stack.h), because it
-// runs no code of the program meanwhile.
+// How often the calling thread reads the file: once in 10 ms while it runs on the tracker's own stack (own_stack.h),
+// because it runs no code of the program meanwhile. Another thread may give all threads a filter.
 enum class RestrictionsLook : std::uint8_t { kAlways = 0, kOnce, kDone };
 extern CULPRIT_OWN __thread RestrictionsLook restrictions_look __attribute__((tls_model("initial-exec")));
 
