@@ -180,7 +180,7 @@ std::string why_lost_is_not_known(format::LostSearch end) {
     case LostSearch::kUnreadable:
       return "not all memory, threads or descriptors of the process could be read";
     case LostSearch::kKernelHolds:
-      return "the kernel may have pointers, for epoll, io_uring, timers or message queues, or in a pipe";
+      return "the kernel may have pointers, for epoll, io_uring, timers, signals or message queues, or in a pipe";
     case LostSearch::kDestructors:
       return "thread-local objects were destroyed before the search";
     case LostSearch::kDone:

@@ -1,9 +1,8 @@
 // Loses an allocation of 11001 bytes whose last pointer is in a chunk of malloc that ends where other memory begins:
 //
-//   lost_neighbours module LIBRARY         a module; ends
-//   lost_neighbours stack                  the stack of a thread that waits; prints "ready", and ends at the end of
-//   stdin lost_neighbours module-kept LIBRARY    the same as `module`, and a variable has the address of the chunk's
-//   end
+//   lost_neighbours module LIBRARY       a module; ends
+//   lost_neighbours module-kept LIBRARY  the same, and a variable has the address of the chunk's end
+//   lost_neighbours stack                the stack of a thread; prints "ready", and ends at the end of stdin
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <link.h>

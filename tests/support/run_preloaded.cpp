@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <unistd.h>
-#include <cstring>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <regex>
 #include <stdexcept>
 
@@ -107,7 +107,7 @@ std::vector<std::string> builds_of(const std::string& name) {
     const bool wanted = !on_gpu() || std::strcmp(build, "_O2") == 0;
     if (wanted && fs::exists(subject_path(name + build))) builds.push_back(name + build);
   }
-  REQUIRE(!builds.empty());
+  REQUIRE(builds.size() >= (on_gpu() ? 1 : 2));
   return builds;
 }
 

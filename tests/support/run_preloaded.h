@@ -77,7 +77,7 @@ bool skip_fork_child();
 // Paths of the parts of the built tree.
 std::filesystem::path subject_path(const std::string& name);
 // NAME_O0, NAME_O2, NAME_clang_O0 and NAME_clang_O2: those that were built. On a GPU NAME_O2 alone, because its driver
-// starts three processes a second. REQUIREs one at least.
+// starts three processes a second. REQUIREs two at least, one on a GPU.
 std::vector<std::string> builds_of(const std::string& name);
 std::filesystem::path library_path();
 std::filesystem::path culprit_path();
