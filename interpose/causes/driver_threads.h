@@ -2,6 +2,8 @@
 // each thread; and all of the threads that the driver started. These run no code of the program, and their stacks,
 // their registers and libc's data about them lead to the driver's bookkeeping, which has a copy of each pointer.
 //
+// On the way it learns where the control blocks and the registers of the program's threads are.
+//
 // Not thread-safe.
 #pragma once
 

@@ -16,6 +16,11 @@ inline bool begins_with(const char* text, const char* prefix) {
   return std::strncmp(text, prefix, std::strlen(prefix)) == 0;
 }
 
+// Whether a module is glibc's libc itself.
+inline bool is_libc(const char* path) {
+  return begins_with(file_name(path), "libc.so.6") || begins_with(file_name(path), "libc-2");
+}
+
 // Whether a module is a part of glibc, the loader included.
 inline bool is_of_libc(const char* path) {
   for (const char* name : {"libc.so", "libc-2", "ld-linux", "libpthread", "libm.so", "libm-2", "libdl", "librt"}) {

@@ -196,9 +196,7 @@ bool malloc_is_glibcs() {
   bool glibcs = false;
   any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
     if (!defines_symbol(module, "malloc", gnu_hash_of("malloc"))) return false;
-    const char* name = file_name(info.dlpi_name);
-    glibcs = (begins_with(name, "libc.so.6") || begins_with(name, "libc-2")) &&
-             find_symbol(module, "gnu_get_libc_version") != 0;
+    glibcs = is_libc(info.dlpi_name) && find_symbol(module, "gnu_get_libc_version") != 0;
     return true;
   });
   return glibcs;

@@ -19,11 +19,7 @@ constexpr std::uint64_t kPage = 4096;
 // A larger reservation is taken for one without memory: the driver reserves the addresses of all devices.
 constexpr std::uint64_t kMostUnreadable = 4ULL << 30;
 
-bool has_name(const char* path, const char* beginning) { return begins_with(file_name(path), beginning); }
-
-bool is_runtime(const char* path) { return has_name(path, "libcudart"); }
-
-bool is_libc(const char* path) { return has_name(path, "libc.so.6") || has_name(path, "libc-2"); }
+bool is_runtime(const char* path) { return begins_with(file_name(path), "libcudart"); }
 
 // Whether the driver handed out addresses in this mapping: then it is the driver's, and holds memory of devices only.
 bool is_of_devices(const Mapping& mapping, const GpuBlocks& gpu) {

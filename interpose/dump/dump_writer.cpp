@@ -108,7 +108,7 @@ int DumpWriter::open_new(const char* path, bool makes_folders, OpenedFile* file)
 }
 
 // How many bytes to reserve and map at once where `least` are needed. A process that begins needs a dozen chunks of a
-// few pages, and each growth takes 25 us (tests/bench/FIGURES.md): files of the kernel are read, and a descriptor comes
+// few pages, and each growth takes 25 us (DECISIONS.md): files of the kernel are read, and a descriptor comes
 // and goes.
 std::uint64_t DumpWriter::bytes_ahead(std::uint64_t least) const {
   constexpr std::uint64_t kAtStart = 320 << 10;
@@ -288,8 +288,9 @@ bool DumpWriter::extend_by_name(std::uint64_t bytes) {
   return true;
 }
 
-// Reserves and maps the next `least` bytes of the file, or more. On failure recording stops.
-bool DumpWriter::extend_file(std::uint64_t least) {
+// Reserves and maps the next `bytes` of the file, or `least` where there is no room for so many. On failure recording
+// stops.
+bool DumpWriter::extend_file(std::uint64_t least, std::uint64_t bytes) {
   const std::uint64_t limit = os.limit(RLIMIT_FSIZE);
   if (mapped_ + least > limit) {
     stop(StopReason::kFileSizeLimit, EFBIG);
@@ -306,7 +307,6 @@ bool DumpWriter::extend_file(std::uint64_t least) {
     give_back_descriptor(file);
     return false;
   }
-  std::uint64_t bytes = bytes_ahead(least);
   int error = reserve_piece(file.fd, limit, least, &bytes);
   if (error == 0) error = map_piece(file.fd, bytes);
   give_back_descriptor(file);
@@ -354,8 +354,9 @@ bool DumpWriter::grow(std::uint64_t bytes) {
 
 bool DumpWriter::map_more(std::uint64_t least) {
   look_at_restrictions();
-  if (!grow_range(mapped_ + bytes_ahead(least))) return false;
-  if (!in_memory_) return extend_file(least);
+  const std::uint64_t bytes = in_memory_ ? least : bytes_ahead(least);
+  if (!grow_range(mapped_ + bytes)) return false;
+  if (!in_memory_) return extend_file(least, bytes);
   const int error = map_piece(-1, least);
   if (error != 0) stop(StopReason::kNoMemory, error);
   return error == 0;

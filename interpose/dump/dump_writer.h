@@ -157,7 +157,7 @@ class DumpWriter {
   bool stop_if_truncated(int fd);
   void store_stop_reason();
   bool grow_range(std::uint64_t bytes);
-  bool extend_file(std::uint64_t least);
+  bool extend_file(std::uint64_t least, std::uint64_t bytes);
   bool extend_by_name(std::uint64_t bytes);
   int map_header(int fd);
   // Removes the file of a dump whose header found no room: it would have no content.

@@ -1,14 +1,15 @@
 #include "interpose/loader/next_functions.h"
 
+#include "interpose/base/placement.h"
 #include "interpose/loader/late_load.h"
 
 namespace culprit {
 namespace {
 
-void* function(void** known, const char* name) {
+void* function(void** known, const char* name, std::uint64_t (*look_up)(const char*) = next_definition) {
   void* found = __atomic_load_n(known, __ATOMIC_RELAXED);
   if (found != nullptr) return found;
-  found = reinterpret_cast<void*>(next_definition(name));
+  found = reinterpret_cast<void*>(look_up(name));
   __atomic_store_n(known, found, __ATOMIC_RELAXED);
   return found;
 }
@@ -23,6 +24,8 @@ void* address_information;
 void* more_address_information;
 void* exit_thread;
 void* cancel_thread;
+CULPRIT_AT_LOAD void* libcs_on_exit;
+CULPRIT_AT_LOAD void* libcs_at_quick_exit;
 
 }  // namespace
 
@@ -32,6 +35,14 @@ OnExitFunction next_on_exit() { return reinterpret_cast<OnExitFunction>(function
 
 AtQuickExitFunction next_cxa_at_quick_exit() {
   return reinterpret_cast<AtQuickExitFunction>(function(&at_quick_exit_too, "__cxa_at_quick_exit"));
+}
+
+OnExitFunction on_exit_of_libc() {
+  return reinterpret_cast<OnExitFunction>(function(&libcs_on_exit, "on_exit", libc_function));
+}
+
+AtQuickExitFunction at_quick_exit_of_libc() {
+  return reinterpret_cast<AtQuickExitFunction>(function(&libcs_at_quick_exit, "__cxa_at_quick_exit", libc_function));
 }
 
 ExitFunction next_exit() { return reinterpret_cast<ExitFunction>(function(&exit_now, "_exit")); }

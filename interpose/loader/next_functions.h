@@ -17,6 +17,9 @@ using AtQuickExitFunction = int (*)(void (*function)(void*), void* library);
 AtExitFunction next_cxa_atexit();
 OnExitFunction next_on_exit();
 AtQuickExitFunction next_cxa_at_quick_exit();
+// libc's own, past every interposer: the look-up is short, because every process pays for it at load.
+OnExitFunction on_exit_of_libc();
+AtQuickExitFunction at_quick_exit_of_libc();
 ExitFunction next_exit();  // _exit()
 ExitFunction next_quick_exit();
 CloseFunction next_dlclose();

@@ -1,10 +1,8 @@
 #include "interpose/process/exit_handlers.h"
 
 #include <atomic>
-#include <cstdint>
 
 #include "interpose/base/placement.h"
-#include "interpose/loader/late_load.h"
 #include "interpose/loader/next_functions.h"
 #include "interpose/process/rooms_above.h"
 #include "interpose/stacks/stack.h"
@@ -17,27 +15,15 @@ CULPRIT_AT_LOAD std::atomic<bool> registered{false};
 // Handlers that are registered from now on would run before ours.
 CULPRIT_AT_LOAD std::atomic<bool> first_is_ours{false};
 
-std::uint64_t libc_function_once(const char* name, std::uint64_t* known) {
-  std::uint64_t found = __atomic_load_n(known, __ATOMIC_RELAXED);
-  if (found != 0) return found;
-  found = libc_function(name);
-  __atomic_store_n(known, found, __ATOMIC_RELAXED);
-  return found;
-}
-
 }  // namespace
 
-// libc's own functions, past every interposer: the look-up is short, because every process pays for it at load.
 void at_exit_with_status(void (*function)(int status, void*)) {
-  CULPRIT_AT_LOAD static std::uint64_t known;
-  if (const auto libcs = reinterpret_cast<OnExitFunction>(libc_function_once("on_exit", &known)))
-    libcs(function, nullptr);
+  if (const OnExitFunction libcs = on_exit_of_libc()) libcs(function, nullptr);
 }
 
 // The function gets an argument that it does not take.
 void at_quick_end(void (*function)()) {
-  CULPRIT_AT_LOAD static std::uint64_t known;
-  if (const auto libcs = reinterpret_cast<AtQuickExitFunction>(libc_function_once("__cxa_at_quick_exit", &known)))
+  if (const AtQuickExitFunction libcs = at_quick_exit_of_libc())
     libcs(reinterpret_cast<void (*)(void*)>(function), nullptr);
 }
 

@@ -8,7 +8,6 @@
 #include "interpose/format/frozen_copy.h"
 #include "report/attach/blocking_calls.h"
 #include "report/attach/process_copy.h"
-#include "report/base/held_signals.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
 
@@ -41,25 +40,18 @@ class Taking {
   }
 
  private:
-  void pause() {
-    is_interrupted_ = signals_.wait(milliseconds(1));
-    if (!is_interrupted_) return;
-    log::wipe_status();
-    throw AttachError("interrupted");
-  }
-
   // False: no framework is in use. Without a text: the copy did not come to its end.
   bool take_once(FrozenView* view) {
     const std::uint64_t place = place_of_variable(process_, "culprit_frozen");
     const auto most = static_cast<std::uint64_t>(longest_stop_.count());
     process_.write_memory(place + offsetof(FrozenCopy, most_us), &most, sizeof(most));
-    const CopyRequest request(process_, {Injection::kTensors, library_, limit_, "no tensor is on a GPU"});
-    const FrozenCopy state = wait_for_copy(place);
+    CopyRequest request(process_, {Injection::kTensors, library_, limit_, "no tensor is on a GPU"});
+    const FrozenCopy state = wait_for_copy(place, &request);
     view->held_ns = state.held_ns;
     if (state.phase == FrozenPhase::kNoCaches) return false;
     if (state.phase != FrozenPhase::kCopied) throw AttachError(why_not(state));
     const std::optional<pid_t> copy = find_copy(process_, state.copy);
-    if (copy) view->text = text_of_copy(*copy, place);
+    if (copy) view->text = text_of_copy(*copy, place, &request);
     return true;
   }
 
@@ -69,7 +61,7 @@ class Taking {
     return state;
   }
 
-  FrozenCopy wait_for_copy(std::uint64_t place) {
+  FrozenCopy wait_for_copy(std::uint64_t place, CopyRequest* request) {
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
       const FrozenCopy state = read_state(process_, place);
@@ -78,7 +70,7 @@ class Taking {
       if (waited > limit_) throw AttachError(who_blocks());
       if (waited > milliseconds(500))
         log::show_status("waiting for the main thread of " + printable(process_.name()) + " to run Python code");
-      pause();
+      request->pause();
     }
   }
 
@@ -113,7 +105,7 @@ class Taking {
   }
 
   // Empty: the copy did not come to its end.
-  std::string text_of_copy(pid_t copy, std::uint64_t place) try {
+  std::string text_of_copy(pid_t copy, std::uint64_t place, CopyRequest* request) try {
     const TracedProcess process(copy);
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
@@ -132,17 +124,15 @@ class Taking {
       if (waited > limit_) return {};
       if (waited > milliseconds(500))
         log::show_status("reading the objects in a copy of " + printable(process_.name()));
-      pause();
+      request->pause();
     }
   } catch (const AttachError&) {
-    if (!process_.is_alive() || is_interrupted_) throw;
+    if (!process_.is_alive() || request->is_interrupted()) throw;
     const std::optional<ProcessStat> stat = ProcessFolder("/proc", static_cast<std::uint32_t>(copy)).stat();
     if (stat && !stat->has_ended()) throw;
     return {};
   }
 
-  HeldSignals signals_;  // the process is restored before they act
-  bool is_interrupted_ = false;
   const TracedProcess& process_;
   const std::string& library_;
   const milliseconds limit_;

@@ -6,7 +6,6 @@
 
 #include "interpose/format/scan_state.h"
 #include "report/attach/process_copy.h"
-#include "report/base/held_signals.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
 
@@ -29,8 +28,7 @@ class LostScanning {
     const auto most = static_cast<std::uint64_t>(order_.longest_stop.count());
     process_.write_memory(place + offsetof(ScanState, most_us), &most, sizeof(most));
     LostScanResult result;
-    HeldSignals signals;  // the copy is ended before they act
-    const CopyRequest request(process_, {Injection::kScan, order_.library, order_.limit, "it has no GPU memory"});
+    CopyRequest request(process_, {Injection::kScan, order_.library, order_.limit, "it has no GPU memory"});
     result.threads = request.facts().stopped_threads;
     result.stopped_ns = static_cast<std::uint64_t>(request.facts().longest_stop.count());
     const ScanState state = state_of(process_, place);
@@ -51,7 +49,7 @@ class LostScanning {
     const std::optional<pid_t> copy = find_copy(process_, state.copy);
     if (!copy) throw no_end();
     fill(state, &result);
-    search_in(TracedProcess(*copy), place, &signals, &result);
+    search_in(TracedProcess(*copy), place, &request, &result);
     return result;
   }
 
@@ -75,7 +73,7 @@ class LostScanning {
     result->search_bytes = state.search_bytes;
   }
 
-  void search_in(const TracedProcess& copy, std::uint64_t place, HeldSignals* signals, LostScanResult* result) const {
+  void search_in(const TracedProcess& copy, std::uint64_t place, CopyRequest* request, LostScanResult* result) const {
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
       ScanState state = {};
@@ -89,9 +87,7 @@ class LostScanning {
       }
       if (waited > kLongestSearch) throw no_end();
       if (waited > milliseconds(500)) log::show_status("searching a copy of " + printable(process_.name()));
-      if (!signals->wait(milliseconds(1))) continue;
-      log::wipe_status();
-      throw AttachError("interrupted");
+      request->pause();
     }
   }
 

@@ -37,6 +37,12 @@ CopyRequest::CopyRequest(const TracedProcess& process, CopyOrder order)
 
 CopyRequest::~CopyRequest() { end(); }
 
+void CopyRequest::pause() {
+  if (!signals_.wait(std::chrono::milliseconds(1))) return;
+  log::wipe_status();
+  throw AttachError("interrupted");
+}
+
 void CopyRequest::end() const try {
   if (process_.is_alive()) ask(format::AttachStep::kEnd);
 } catch (const AttachError& error) {

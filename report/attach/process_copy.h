@@ -11,6 +11,7 @@
 #include "interpose/format/attach_request.h"
 #include "report/attach/injector.h"
 #include "report/attach/traced_process.h"
+#include "report/base/held_signals.h"
 
 namespace culprit::report {
 
@@ -27,7 +28,8 @@ struct CopyOrder {
   std::string without_cuda;  // why there is nothing to copy in a process that has not used CUDA
 };
 
-// Asks the library in a process for a copy. Its end ends the copy.
+// Asks the library in a process for a copy. Its end ends the copy; a signal that would end this process acts after
+// that.
 class CopyRequest {
  public:
   // Throws AttachError.
@@ -37,10 +39,15 @@ class CopyRequest {
   CopyRequest& operator=(const CopyRequest&) = delete;
   const InjectionFacts& facts() const { return facts_; }
 
+  // Waits for a millisecond, for the copy. Throws AttachError after such a signal.
+  void pause();
+  bool is_interrupted() const { return signals_.came(); }
+
  private:
   void end() const;
   InjectionFacts ask(format::AttachStep step) const;
 
+  HeldSignals signals_;
   const TracedProcess& process_;
   const CopyOrder order_;
   const InjectionFacts facts_;

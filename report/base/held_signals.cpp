@@ -16,11 +16,11 @@ HeldSignals::~HeldSignals() {
 }
 
 bool HeldSignals::wait(std::chrono::nanoseconds time) {
-  if (taken_ != 0) return true;
+  if (came()) return true;
   const timespec limit = {static_cast<time_t>(time.count() / 1000000000), static_cast<long>(time.count() % 1000000000)};
   const int number = ::sigtimedwait(&held_, nullptr, &limit);
   if (number > 0) taken_ = number;
-  return taken_ != 0;
+  return came();
 }
 
 }  // namespace culprit::report

@@ -17,6 +17,7 @@ class HeldSignals {
 
   // Waits for `time`, or until one comes. Returns whether one has come since the begin.
   bool wait(std::chrono::nanoseconds time);
+  bool came() const { return taken_ != 0; }
 
  private:
   sigset_t held_;
