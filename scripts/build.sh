@@ -2,8 +2,8 @@
 # Builds: scripts/build.sh [--configure | --target NAME...] [cmake options...]
 #
 # Installs missing packages (Debian, Ubuntu; no D3 with -DCULPRIT_D3=FILE), gets the CUDA headers where no toolkit is
-# installed, and builds the static libraries libunwind, prometheus-cpp and CivetWeb. Then builds everything, with
-# --target only these targets and what they need, with --configure nothing yet, into build/:
+# installed, and builds the static libraries libunwind, zstd, LZ4, prometheus-cpp and CivetWeb. Then builds everything,
+# with --target only these targets and what they need, with --configure nothing yet, into build/:
 #   build/bin/culprit   build/lib/libculprit.so   build/simcuda/ (the simulated driver)   build/examples/
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
@@ -24,6 +24,7 @@ scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binuti
 [[ " $*" == *" -DCULPRIT_D3="* ]] || scripts/install-packages.sh node-d3
 scripts/cuda-headers.sh build/deps
 scripts/build-libunwind.sh build/deps
+scripts/build-decompressors.sh build/deps
 scripts/build-prometheus.sh build/deps
 cmake -S . -B build -G Ninja "$@" </dev/null >build/configure.log || {
   cat build/configure.log >&2

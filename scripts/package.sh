@@ -30,6 +30,7 @@ scripts/build-toolchain.sh "$deps"
 scripts/cuda-headers.sh "$deps"
 cc="$toolchain/usr/bin/x86_64-linux-gnu-gcc-11 --sysroot=$toolchain"
 CC=$cc scripts/build-libunwind.sh "$deps/packages"
+CC=$cc scripts/build-decompressors.sh "$deps/packages"
 CC=$cc CXX="${cc/gcc-11/g++-11}" scripts/build-prometheus.sh "$deps/packages"
 for cuda in "${CUDA_HOME:-}/include" /usr/local/cuda/include "$deps/cuda/include"; do
   if [ -f "$cuda/cuda.h" ]; then break; fi

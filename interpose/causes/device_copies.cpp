@@ -54,24 +54,24 @@ bool DeviceCopies::all_idle() {
   return idle;
 }
 
-bool DeviceCopies::use(const GpuBlock& block) {
-  if (stream_ != nullptr && device_ == block.device) return true;
+bool DeviceCopies::use(CUcontext context) {
+  if (stream_ != nullptr && context_ == context) return true;
   close();
-  context_ = process_.tables.contexts.any_context_on(block.device);
+  context_ = context;
   const PushedContext pushed(context_);
-  if (!pushed.done() || driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
-    stream_ = nullptr;
-    return false;
-  }
-  device_ = block.device;
-  return true;
+  if (pushed.done() && driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS) return true;
+  stream_ = nullptr;
+  return false;
 }
 
 bool DeviceCopies::read(const GpuBlock& block, std::uint64_t offset, std::uint64_t bytes, void* to) {
-  if (stuck_ || !use(block)) return false;
+  return read(process_.tables.contexts.any_context_on(block.device), block.begin + offset, bytes, to);
+}
+
+bool DeviceCopies::read(CUcontext context, std::uint64_t address, std::uint64_t bytes, void* to) {
+  if (stuck_ || !use(context)) return false;
   const PushedContext pushed(context_);
-  const CUdeviceptr from = block.begin + offset;
-  if (!pushed.done() || driver().cuMemcpyDtoHAsync_v2(to, from, bytes, stream_) != CUDA_SUCCESS) return false;
+  if (!pushed.done() || driver().cuMemcpyDtoHAsync_v2(to, address, bytes, stream_) != CUDA_SUCCESS) return false;
   stuck_ = !wait([&] { return driver().cuStreamQuery(stream_); });
   return !stuck_;
 }

@@ -25,9 +25,10 @@ class DeviceCopies {
 
   static constexpr std::uint64_t kMostBytes = 1 << 20;  // of one copy
 
-  // Copies a part of a block. Returns false when the driver refuses, or at the deadline; then no other call succeeds:
-  // the driver may still write to `to`, which must stay mapped.
+  // Copies a part of a block, or other memory of a context. Returns false when the driver refuses, or at the deadline;
+  // then no other call succeeds: the driver may still write to `to`, which must stay mapped.
   bool read(const GpuBlock& block, std::uint64_t offset, std::uint64_t bytes, void* to);
+  bool read(CUcontext context, std::uint64_t address, std::uint64_t bytes, void* to);
   // Whether a copy may still be going on.
   bool is_stuck() const { return stuck_; }
 
@@ -35,13 +36,12 @@ class DeviceCopies {
   bool is_idle(CUcontext context, std::uint32_t index);
   template <typename Query>
   bool wait(Query query) const;
-  bool use(const GpuBlock& block);
+  bool use(CUcontext context);
   void close();
 
   Process& process_;
   std::uint64_t deadline_ns_;
-  std::uint8_t device_ = format::kNoDevice;  // of the stream
-  CUcontext context_ = nullptr;              // likewise
+  CUcontext context_ = nullptr;  // of the stream
   CUstream stream_ = nullptr;
   bool stuck_ = false;
 };

@@ -8,37 +8,50 @@
 
 namespace culprit {
 
-void DeviceSnapshot::take(Process& process, const GpuBlocks& blocks, std::uint64_t deadline_ns) {
+void DeviceSnapshot::take(Process& process, const GpuBlocks& blocks, DeviceVariables* variables,
+                          std::uint64_t deadline_ns) {
+  const DriverUse use;
+  DeviceCopies copies(process, deadline_ns);
+  if (!copies.all_idle() || !variables->find() || !make_room(blocks, *variables)) return;
+  taken_ = copy_blocks(blocks, &copies) && copy_variables(*variables, &copies);
+  in_use_ = copies.is_stuck();
+}
+
+bool DeviceSnapshot::make_room(const GpuBlocks& blocks, const DeviceVariables& variables) {
   int error = 0;
   offset_bytes_ = std::max<std::uint64_t>(blocks.size(), 1) * sizeof(std::uint64_t);
   offsets_ = static_cast<std::uint64_t*>(map_private(offset_bytes_, &error));
-  if (offsets_ == nullptr) return;
+  if (offsets_ == nullptr) return false;
   bytes_ = 0;
   for (std::uint32_t i = 0; i < blocks.size(); ++i) {
     offsets_[i] = bytes_;
     bytes_ += blocks[i].end - blocks[i].begin;
-    if (bytes_ > kMostBytes) return;
+    if (bytes_ > kMostBytes) return false;
   }
-  if (bytes_ == 0) {
-    taken_ = true;
-    return;
-  }
+  variables_ = bytes_;
+  for (std::uint32_t i = 0; i < variables.size(); ++i) bytes_ += variables[i].bytes;
+  if (bytes_ > kMostBytes) return false;
+  bytes_ = std::max<std::uint64_t>(bytes_, 1);
   content_ = static_cast<unsigned char*>(map_private(bytes_, &error));
-  taken_ = content_ != nullptr && copy_all(process, blocks, deadline_ns);
+  return content_ != nullptr;
 }
 
-bool DeviceSnapshot::copy_all(Process& process, const GpuBlocks& blocks, std::uint64_t deadline_ns) {
-  const DriverUse use;
-  DeviceCopies copies(process, deadline_ns);
-  if (!copies.all_idle()) return false;
+bool DeviceSnapshot::copy_blocks(const GpuBlocks& blocks, DeviceCopies* copies) {
   for (std::uint32_t i = 0; i < blocks.size(); ++i) {
     const std::uint64_t bytes = blocks[i].end - blocks[i].begin;
     for (std::uint64_t done = 0; done < bytes; done += DeviceCopies::kMostBytes) {
       const std::uint64_t part = std::min(bytes - done, DeviceCopies::kMostBytes);
-      if (copies.read(blocks[i], done, part, content_ + offsets_[i] + done)) continue;
-      in_use_ = copies.is_stuck();
-      return false;
+      if (!copies->read(blocks[i], done, part, content_ + offsets_[i] + done)) return false;
     }
+  }
+  return true;
+}
+
+bool DeviceSnapshot::copy_variables(const DeviceVariables& variables, DeviceCopies* copies) {
+  unsigned char* to = content_ + variables_;
+  for (std::uint32_t i = 0; i < variables.size(); ++i) {
+    if (!copies->read(variables[i].context, variables[i].begin, variables[i].bytes, to)) return false;
+    to += variables[i].bytes;
   }
   return true;
 }

@@ -1,15 +1,17 @@
-// The content of all memory of the GPU, pinned memory included, at one moment, for a search in a copy of the process,
-// which cannot call the driver.
+// The content of all memory of the GPU at one moment, pinned memory and the variables of device code included, for a
+// search in a copy of the process, which cannot call the driver.
 //
 // Private memory of its own, never malloc. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 
+#include "interpose/causes/device_variables.h"
 #include "interpose/causes/gpu_blocks.h"
 
 namespace culprit {
 
+class DeviceCopies;
 struct Process;
 
 class DeviceSnapshot {
@@ -17,19 +19,24 @@ class DeviceSnapshot {
   // More is not copied: all threads of the program are stopped meanwhile.
   static constexpr std::uint64_t kMostBytes = 64 << 20;
 
-  // Copies the blocks until the deadline. If it cannot copy all of them, nothing is there. On the tracker's own stack,
-  // inside a Recording.
-  void take(Process& process, const GpuBlocks& blocks, std::uint64_t deadline_ns);
+  // Copies the blocks and the variables until the deadline. If it cannot copy all of them, nothing is there. On the
+  // tracker's own stack, inside a Recording.
+  void take(Process& process, const GpuBlocks& blocks, DeviceVariables* variables, std::uint64_t deadline_ns);
   void close();
 
   // The content of a block; nullptr: it was not copied.
   const unsigned char* content_of(std::uint32_t number) const { return taken_ ? content_ + offsets_[number] : nullptr; }
+  // The content of the variables, one after the other; nullptr: it was not copied.
+  const unsigned char* content_of_variables() const { return taken_ ? content_ + variables_ : nullptr; }
 
  private:
-  bool copy_all(Process& process, const GpuBlocks& blocks, std::uint64_t deadline_ns);
+  bool make_room(const GpuBlocks& blocks, const DeviceVariables& variables);
+  bool copy_blocks(const GpuBlocks& blocks, DeviceCopies* copies);
+  bool copy_variables(const DeviceVariables& variables, DeviceCopies* copies);
 
   std::uint64_t* offsets_ = nullptr;
   std::uint64_t offset_bytes_ = 0;
+  std::uint64_t variables_ = 0;  // their offset
   unsigned char* content_ = nullptr;
   std::uint64_t bytes_ = 0;
   bool in_use_ = false;  // the driver may still write to it

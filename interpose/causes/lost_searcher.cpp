@@ -31,6 +31,7 @@ constexpr std::uint64_t kMostBytes = 4ULL << 30;
 constexpr std::uint64_t kMostDeviceBytes = 2ULL << 30;
 constexpr std::uint64_t kLongestNs = 2'000'000'000;
 constexpr std::uint64_t kLongestOnDeviceNs = 1'000'000'000;
+constexpr std::uint64_t kLongestStoppedNs = 15'000'000;  // all threads of the program wait
 constexpr std::uint64_t kLongestInCopyNs = 20'000'000'000;
 constexpr std::uint64_t kAddressBits = (1ULL << 48) - 1;
 
@@ -63,7 +64,7 @@ void LostSearcher::freeze(const std::uint64_t* words, std::uint64_t count, std::
   const std::uint64_t used = count == 0 ? 0 : 1 + 2 * ranges;
   words_ = words + used;
   word_count_ = count - used;
-  snapshot_.take(process_, gpu_, deadline_ns);
+  snapshot_.take(process_, gpu_, &variables_, deadline_ns);
   all_mappings_ = before_.read();
 }
 
@@ -79,6 +80,9 @@ LostSearch LostSearcher::prepare() {
   if (gpu_.size() == 0) return LostSearch::kDone;
   const LostSearch reason = reason_not_to();
   if (reason != LostSearch::kDone) return reason;
+  if (device_use_of(process_).has_run_code() &&
+      !variables_.collect(process_, clock_ns(CLOCK_MONOTONIC) + (frozen_ ? kLongestStoppedNs : kLongestOnDeviceNs)))
+    return LostSearch::kDeviceCode;
   return collect_objects() ? LostSearch::kDone : LostSearch::kGivenUp;
 }
 
@@ -94,7 +98,8 @@ LostSearch LostSearcher::search() {
   const DriverUse use;
   DeviceCopies copies(process_, clock_ns(CLOCK_MONOTONIC) + kLongestOnDeviceNs);
   copies_ = &copies;
-  return copies.all_idle() ? search_devices() : LostSearch::kDeviceNotRead;
+  if (!copies.all_idle()) return LostSearch::kDeviceNotRead;
+  return variables_.find() ? search_devices() : LostSearch::kDeviceCode;
 }
 
 void LostSearcher::close() {
@@ -105,12 +110,14 @@ void LostSearcher::close() {
   gpu_.close();
   reader_.close();
   snapshot_.close();
+  variables_.close();
   objects_.release();
   if (queue_ != nullptr) unmap_private(queue_, queue_bytes_);
   if (copy_ != nullptr && !copy_in_use_) unmap_private(copy_, DeviceCopies::kMostBytes);
 }
 
 LostSearch LostSearcher::search_devices() {
+  if (!read_variables()) return failure_;
   while (follow_gpu()) {
   }
   if (failure_ != LostSearch::kDone || all_reached()) return failure_;
@@ -126,7 +133,6 @@ LostSearch LostSearcher::reason_not_to() {
       (process_.mode.load(std::memory_order_relaxed) & (kModeOff | kModeSeveralLives | kModeUserThreads)) != 0)
     return LostSearch::kNotAllRecorded;
   if (header.python_version != 0) return LostSearch::kPython;
-  if (device_use_of(process_).has_run_code()) return LostSearch::kDeviceCode;
   bool shared = false;
   process_.dump.for_each_record<format::SharingRecord>(format::ChunkType::kSharings,
                                                        [&](const format::SharingRecord&) { shared = true; });
@@ -295,6 +301,22 @@ bool LostSearcher::follow_host() {
   return true;
 }
 
+bool LostSearcher::read_variables() {
+  place_ = "a variable of device code";
+  const unsigned char* content = snapshot_.content_of_variables();
+  if (frozen_ && content == nullptr && device_use_of(process_).has_run_code()) failure_ = LostSearch::kDeviceNotRead;
+  for (std::uint32_t i = 0; i < variables_.size() && failure_ == LostSearch::kDone; ++i) {
+    const DeviceVariable& variable = variables_[i];
+    const bool done =
+        look_at_device(content, variable.bytes, variable.begin, [&](std::uint64_t offset, std::uint64_t bytes) {
+          return copies_->read(variable.context, variable.begin + offset, bytes, copy_);
+        });
+    if (!done) failure_ = LostSearch::kDeviceNotRead;
+    if (frozen_) content += variable.bytes;
+  }
+  return failure_ == LostSearch::kDone && follow_host();
+}
+
 bool LostSearcher::follow_gpu() {
   bool any = false;
   for (std::uint32_t i = 0; i < gpu_.size() && failure_ == LostSearch::kDone; ++i) {
@@ -318,24 +340,29 @@ bool LostSearcher::read_block(std::uint32_t number) {
 }
 
 bool LostSearcher::read_on_device(const GpuBlock& block) {
+  return look_at_device(
+      snapshot_.content_of(reading_), block.end - block.begin, block.begin,
+      [&](std::uint64_t offset, std::uint64_t bytes) { return copies_->read(block, offset, bytes, copy_); });
+}
+
+template <typename Copy>
+bool LostSearcher::look_at_device(const unsigned char* content, std::uint64_t bytes, std::uint64_t address, Copy copy) {
   constexpr std::uint64_t kOverlap = sizeof(std::uint64_t) - 1;
-  const std::uint64_t bytes = block.end - block.begin;
   if (frozen_) {
-    const unsigned char* content = snapshot_.content_of(reading_);
     if (content == nullptr) return false;
     device_bytes_ += bytes;
-    look_at(content, bytes, block.begin);
+    look_at(content, bytes, address);
     return true;
   }
   for (std::uint64_t done = 0; done < bytes;) {
-    const std::uint64_t part = bytes - done < DeviceCopies::kMostBytes ? bytes - done : DeviceCopies::kMostBytes;
+    const std::uint64_t part = std::min(bytes - done, DeviceCopies::kMostBytes);
     if (device_bytes_ + part > kMostDeviceBytes) return false;
-    if (!copies_->read(block, done, part, copy_)) {
+    if (!copy(done, part)) {
       copy_in_use_ = copies_->is_stuck();
       return false;
     }
     device_bytes_ += part;
-    look_at(copy_, part, block.begin + done);
+    look_at(copy_, part, address + done);
     done += done + part < bytes ? part - kOverlap : part;
   }
   return true;

@@ -8,6 +8,7 @@
 
 #include "interpose/causes/caller_state.h"
 #include "interpose/causes/device_snapshot.h"
+#include "interpose/causes/device_variables.h"
 #include "interpose/causes/driver_threads.h"
 #include "interpose/causes/gpu_blocks.h"
 #include "interpose/causes/handle_set.h"
@@ -106,6 +107,11 @@ class LostSearcher {
   bool follow_gpu();
   bool read_block(std::uint32_t number);
   bool read_on_device(const GpuBlock& block);
+  // Looks at memory of the GPU at `address`: in a frozen copy at its `content`, else by copy(offset, bytes) in parts.
+  template <typename Copy>
+  bool look_at_device(const unsigned char* content, std::uint64_t bytes, std::uint64_t address, Copy copy);
+  // Reads the variables of device code, and all that they lead to.
+  bool read_variables();
   bool all_reached() const;
   bool is_lost(std::uint32_t number) const { return (gpu_[number].marks & kReached) == 0; }
 
@@ -128,6 +134,7 @@ class LostSearcher {
   MemoryMap before_;  // of the process, when the copy was made
   bool all_mappings_ = false;
   DeviceSnapshot snapshot_;
+  DeviceVariables variables_;
   HeapChunks chunks_;
   HeapBlocks blocks_;
   RootRanges roots_;

@@ -33,9 +33,11 @@ struct ElfModule;
   X(cuEventRecord)                \
   X(cuGetProcAddress)             \
   X(cuGetProcAddress_v2)          \
+  X(cuLibraryGetGlobal)           \
   X(cuMemGetInfo_v2)              \
   X(cuMemPoolGetAttribute)        \
   X(cuMemcpyDtoHAsync_v2)         \
+  X(cuModuleGetGlobal_v2)         \
   X(cuPointerGetAttributes)       \
   X(cuStreamCreate)               \
   X(cuStreamDestroy_v2)           \

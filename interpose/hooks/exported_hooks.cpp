@@ -40,6 +40,8 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   auto* call = reinterpret_cast<decltype(&::symbol)>(next_address(Api::symbol));           \
   if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;
 
+#define CULPRIT_UNPAREN(...) __VA_ARGS__
+
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
     CULPRIT_ENTER(symbol, arguments, is_on_device(format::Kind::kind))                                            \
@@ -52,6 +54,9 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
                     where};                                                                                       \
       });                                                                                                         \
     }                                                                                                             \
+    if constexpr (is_code(format::Kind::kind)) {                                                                  \
+      if (status == CUDA_SUCCESS) note_code_loaded(made_handle, code_source(CULPRIT_UNPAREN arguments));          \
+    }                                                                                                             \
     note_result_of_making<format::Kind::kind>(Api::symbol, status, [&] { return (std::uint64_t)(bytes); });       \
     return status;                                                                                                \
   }
@@ -63,7 +68,6 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
         Api::symbol, ended_handle, [&]() __attribute__((always_inline)) { return call arguments; }); \
   }
 
-#define CULPRIT_UNPAREN(...) __VA_ARGS__
 #define HOOK_CUSTOM(symbol, parameters, arguments, flags)                           \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
     CULPRIT_ENTER(symbol, arguments, changes_live_memory(Api::symbol))              \
@@ -84,14 +88,15 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     return status;                                            \
   }
 
-#define HOOK_LOOK_UP(symbol, parameters, arguments)                                          \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                        \
-    CULPRIT_ENTER(symbol, arguments, false)                                                  \
-    MeteredLookUp metered(Api::symbol, look_up_key(Api::symbol, CULPRIT_UNPAREN arguments)); \
-    CUresult status = call arguments;                                                        \
-    metered.finish(status, looked_up_kernel(status, CULPRIT_UNPAREN arguments));             \
-    note_result_by_flags<Api::symbol>(status);                                               \
-    return status;                                                                           \
+#define HOOK_LOOK_UP(symbol, parameters, arguments)                                         \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                       \
+    CULPRIT_ENTER(symbol, arguments, false)                                                 \
+    MeteredLookUp metered(Api::symbol, look_up_key(Api::symbol, CULPRIT_UNPAREN arguments), \
+                          asked_library(CULPRIT_UNPAREN arguments));                        \
+    CUresult status = call arguments;                                                       \
+    metered.finish(status, looked_up_kernel(status, CULPRIT_UNPAREN arguments));            \
+    note_result_by_flags<Api::symbol>(status);                                              \
+    return status;                                                                          \
   }
 
 #define HOOK_LAUNCH(symbol, parameters, arguments)                                  \

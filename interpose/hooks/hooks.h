@@ -100,6 +100,20 @@ __attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64
 
 using format::DriverMemory;
 
+constexpr bool is_code(format::Kind kind) { return kind == format::Kind::kModule || kind == format::Kind::kLibrary; }
+
+// The code that a row loads.
+template <typename... Arguments>
+CodeSource code_source(Arguments... arguments) {
+  CodeSource source = {nullptr, nullptr};
+  const auto look = [&](auto argument) {
+    if constexpr (std::is_same_v<decltype(argument), const void*>) source.image = argument;
+    if constexpr (std::is_same_v<decltype(argument), const char*>) source.path = argument;
+  };
+  (look(arguments), ...);
+  return source;
+}
+
 // The purpose of the memory that the driver takes when one of these is made.
 constexpr DriverMemory memory_of(format::Kind kind) {
   switch (kind) {
@@ -168,7 +182,7 @@ __attribute__((always_inline)) inline CUresult call_and_end(Api api, std::uint64
   std::int64_t taken = 0;
   const CUresult status = call_metered<kReturned>(api, call, &taken);
   if constexpr (kReturned == DriverMemory::kModules) {
-    if (status == CUDA_SUCCESS) forget_look_ups();
+    if (status == CUDA_SUCCESS) note_code_unloaded(handle);
   }
   ending.finish(status);
   return status;

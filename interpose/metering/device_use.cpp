@@ -26,4 +26,14 @@ void DeviceUse::begin_launches(CUcontext context) {
   });
 }
 
+void DeviceUse::note_code(CUcontext context) {
+  for (std::atomic<CUcontext>& place : code_contexts_) {
+    CUcontext present = place.load(std::memory_order_relaxed);
+    if (present == nullptr && context != nullptr)
+      place.compare_exchange_strong(present, context, std::memory_order_relaxed);
+    if (place.load(std::memory_order_relaxed) == context && context != nullptr) return;
+  }
+  misses_contexts_.store(true, std::memory_order_relaxed);
+}
+
 }  // namespace culprit

@@ -31,8 +31,17 @@ class DeviceUse {
   }
   // Code of the program may have stored pointers in variables of the device or in the heap of its kernels: a kernel or
   // a graph was launched, or the address of a variable was asked for.
-  void note_code() { has_run_code_.store(true, std::memory_order_relaxed); }
-  bool has_run_code() const { return has_run_code_.load(std::memory_order_relaxed); }
+  void note_code(CUcontext context);
+  bool has_run_code() const { return code_contexts_[0].load(std::memory_order_relaxed) != nullptr; }
+  // Calls visit(context) for each context in which that happened; some may have ended since. Returns false when there
+  // were too many, or one is not known.
+  template <typename Visit>
+  bool for_each_code_context(Visit visit) const {
+    for (const std::atomic<CUcontext>& place : code_contexts_) {
+      if (CUcontext context = place.load(std::memory_order_relaxed)) visit(context);
+    }
+    return !misses_contexts_.load(std::memory_order_relaxed);
+  }
 
  private:
   CULPRIT_COLD void begin_making(Process& process, std::uint8_t device);
@@ -42,7 +51,9 @@ class DeviceUse {
   std::atomic<std::uint32_t> launch_stretches_;  // of all devices
   std::atomic<std::uint32_t> last_made_;         // device + 1
   std::atomic<std::uint32_t> order_;
-  std::atomic<bool> has_run_code_;
+  static constexpr int kMostContexts = 32;
+  std::atomic<CUcontext> code_contexts_[kMostContexts];
+  std::atomic<bool> misses_contexts_;  // there were more, or one that is not known
 };
 
 }  // namespace culprit

@@ -50,6 +50,17 @@ const void* launched_kernel(Arguments... arguments) {
   return kernel;
 }
 
+// The library among the arguments of a look-up; nullptr: there is none.
+template <typename... Arguments>
+CUlibrary asked_library(Arguments... arguments) {
+  CUlibrary library = nullptr;
+  const auto look = [&](auto argument) {
+    if constexpr (std::is_same_v<decltype(argument), CUlibrary>) library = argument;
+  };
+  (look(arguments), ...);
+  return library;
+}
+
 // The handle of code that a look-up with this result wrote to one of its arguments; nullptr: none.
 template <typename... Arguments>
 const void* looked_up_kernel(CUresult status, Arguments... arguments) {
@@ -62,6 +73,9 @@ const void* looked_up_kernel(CUresult status, Arguments... arguments) {
   (look(arguments), ...);
   return kernel;
 }
+
+// cuLibraryEnumerateKernels: they may be none.
+inline const void* looked_up_kernel(CUresult, CUkernel*, unsigned, CUlibrary) { return nullptr; }
 
 // Thread- and signal-safe. A call that was forgotten is measured once more; nothing else depends on it.
 class LookUps {

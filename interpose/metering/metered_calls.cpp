@@ -64,12 +64,14 @@ CULPRIT_HOT std::int64_t MeteredCall::finish(bool succeeded) {
   return grown;
 }
 
-MeteredLookUp::MeteredLookUp(Api api, std::uint64_t key) {
+MeteredLookUp::MeteredLookUp(Api api, std::uint64_t key, CUlibrary library) {
   Process* process = process_if_recording();
   if (process == nullptr) return;
-  const std::uint64_t here = meter_of(*process).look_ups().in_context(key, current_context(*process));
+  const CUcontext context = current_context(*process);
+  const std::uint64_t here = meter_of(*process).look_ups().in_context(key, context);
   if (CULPRIT_LIKELY(meter_of(*process).look_ups().contains(here))) return;
-  if (asks_for_variable(api)) device_use_of(*process).note_code();
+  if (asks_for_variable(api)) device_use_of(*process).note_code(context);
+  if (library != nullptr) code_of(*process).note_use(reinterpret_cast<std::uint64_t>(library));
   key_ = here;
   measurement_.api = api;
   measurement_.what = DriverMemory::kModules;
@@ -95,20 +97,21 @@ MeteredLaunch::MeteredLaunch(Api api, const void* kernel) {
   if (process == nullptr) return;
   const CUcontext context = current_context(*process);
   device_use_of(*process).note_launch(context);
-  begin(*process, api, DriverMemory::kModules, LookUps::of_launch(kernel, context));
+  begin(*process, api, DriverMemory::kModules, LookUps::of_launch(kernel, context), context);
 }
 
 MeteredLaunch::MeteredLaunch(Api api, CUgraphExec exec) {
   Process* process = process_if_recording();
   if (process == nullptr) return;
-  device_use_of(*process).note_launch(current_context(*process));
-  begin(*process, api, DriverMemory::kGraphExecutables, LookUps::of_launch(exec));
+  const CUcontext context = current_context(*process);
+  device_use_of(*process).note_launch(context);
+  begin(*process, api, DriverMemory::kGraphExecutables, LookUps::of_launch(exec), context);
 }
 
 // During a capture a launch adds a node; the next one is measured.
-void MeteredLaunch::begin(Process& process, Api api, DriverMemory what, std::uint64_t key) {
+void MeteredLaunch::begin(Process& process, Api api, DriverMemory what, std::uint64_t key, CUcontext context) {
   if (CULPRIT_LIKELY(meter_of(process).look_ups().contains(key))) return;
-  device_use_of(process).note_code();
+  device_use_of(process).note_code(context);
   if (has_captures(process)) return;
   key_ = key;
   measurement_.api = api;
@@ -132,9 +135,17 @@ void forget_graph_launch(CUgraphExec exec) {
   if (process != nullptr) meter_of(*process).look_ups().remove(LookUps::of_launch(exec));
 }
 
-void forget_look_ups() {
+// With Python nothing is called lost, and programs of Python compile a lot.
+void note_code_loaded(std::uint64_t handle, const CodeSource& source) {
+  record_on_own_stack(
+      [&](Process& process) { code_of(process).add(handle, source, process.dump.header()->python_version == 0); });
+}
+
+void note_code_unloaded(std::uint64_t handle) {
   Process* process = process_if_recording();
-  if (process != nullptr) meter_of(*process).look_ups().forget();
+  if (process == nullptr) return;
+  meter_of(*process).look_ups().forget();
+  code_of(*process).remove(handle);
 }
 
 MeteredContext::MeteredContext(Api api, CUdevice device, bool primary) {

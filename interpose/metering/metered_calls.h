@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "interpose/device_code/loaded_code.h"
 #include "interpose/metering/meter.h"
 
 namespace culprit {
@@ -32,7 +33,7 @@ StreamSort* sort_of_settled_stream(Api api);
 class MeteredLookUp {
  public:
   // `key`: of look_up_key().
-  MeteredLookUp(Api api, std::uint64_t key);
+  MeteredLookUp(Api api, std::uint64_t key, CUlibrary library);
   // `kernel`: the handle of code that the call returned; nullptr: none.
   void finish(CUresult status, const void* kernel);
 
@@ -51,7 +52,7 @@ class MeteredLaunch {
   std::int64_t finish(CUresult status);
 
  private:
-  void begin(Process& process, Api api, format::DriverMemory what, std::uint64_t key);
+  void begin(Process& process, Api api, format::DriverMemory what, std::uint64_t key, CUcontext context);
 
   Meter::Measurement measurement_ = {};
   std::uint64_t key_ = 0;
@@ -60,8 +61,10 @@ class MeteredLaunch {
 // A new executable has this handle, or it was updated: the next launch is measured.
 void forget_graph_launch(CUgraphExec exec);
 
-// Code ended: the handles may come back for other code.
-void forget_look_ups();
+// A module or a library was loaded. Reads an image that may be gone later at once.
+void note_code_loaded(std::uint64_t handle, const CodeSource& source);
+// It ended: its handles may come back for other code.
+void note_code_unloaded(std::uint64_t handle);
 
 // A call that makes a context.
 class MeteredContext {

@@ -170,7 +170,7 @@ std::string why_lost_is_not_known(format::LostSearch end) {
     case LostSearch::kNotAllRecorded:
       return "not all calls of CUDA were recorded";
     case LostSearch::kDeviceCode:
-      return "kernels ran, and variables on the device may have pointers";
+      return "kernels ran, and what they keep on the device is not all known";
     case LostSearch::kDriverObjects:
       return "graphs, textures, arrays, VMM memory or other objects of the driver may have pointers";
     case LostSearch::kShared:

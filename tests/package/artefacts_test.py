@@ -124,7 +124,7 @@ class Files(unittest.TestCase):
     def test_licences_of_all_parts(self):
         parts = {"elfutils", "libunwind", "zlib1g", "liblzma5", "libbz2-1.0", "gcc-11-base", "libfmt-dev",
                  "libspdlog-dev", "libcli11-dev", "nlohmann-json3-dev", "libutf8proc-dev", "libtinfo6", "node-d3",
-                 "prometheus-cpp", "civetweb"}
+                 "prometheus-cpp", "civetweb", "zstd", "lz4"}
         for kind in ("tar", "wheel"):
             folder = self.trees[kind] / "share/doc/culprit/licences"
             elsewhere = {"node-d3"} if kind == "wheel" else set()  # share/culprit/nightly/d3-licence

@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 
 namespace culprit::test {
@@ -187,9 +188,7 @@ TEST_CASE("what memory that the kernel cannot read holds is not lost", "[lost]")
 }
 
 TEST_CASE("what the driver or another process may know is not lost", "[lost]") {
-  const std::vector<std::pair<std::string, std::string>> ways = {{"kernel", "device-code"},
-                                                                 {"variable", "device-code"},
-                                                                 {"graph", "driver-objects"},
+  const std::vector<std::pair<std::string, std::string>> ways = {{"graph", "driver-objects"},
                                                                  {"texture", "driver-objects"},
                                                                  {"user-object", "driver-objects"},
                                                                  {"array", "driver-objects"},
@@ -201,6 +200,31 @@ TEST_CASE("what the driver or another process may know is not lost", "[lost]") {
     CHECK(lost_in(report) == LostSum{});
     CHECK(search_of(report) == search);
   }
+}
+
+TEST_CASE("memory is lost after kernels ran, unless variables of device code refer to it", "[lost]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("image");
+  for (const char* how : {"lost", "library-unused", "image-gone-lost", "many-lost", "unloaded"}) {
+    INFO(how);
+    const Report report = report_after("device_code", how);
+    CHECK(search_of(report) == "done");
+    CHECK(lost_in(report) == LostSum{1, 0});
+  }
+  for (const char* how :
+       {"variable", "constant", "managed", "second", "library", "library-constant", "image-gone", "many", "file"}) {
+    INFO(how);
+    const Report report = report_after("device_code", how, {}, {file});
+    CHECK(report.leaked_count() == 1);
+    CHECK(search_of(report) == "done");
+    CHECK(lost_in(report) == LostSum{});
+  }
+}
+
+TEST_CASE("code whose variables are not all known forbids the search", "[lost]") {
+  const Report report = report_after("device_code", "heap");
+  CHECK(search_of(report) == "device-code");
+  CHECK(lost_in(report) == LostSum{});
 }
 
 TEST_CASE("thread-local objects with destructors forbid the search", "[lost]") {
@@ -241,9 +265,9 @@ TEST_CASE("the text says that memory is lost, or why that is not known", "[lost]
   CHECK(has(lost, "LOST"));
   CHECK(has(lost, "lost       no pointer to it was left at exit\n"));
   CHECK(has(text_after("lost_O0", "pinned-table"), "lost       only memory that is lost too has a pointer to it\n"));
-  const std::string unknown = text_after("not_lost_driver", "kernel");
+  const std::string unknown = text_after("device_code", "heap");
   CHECK(has(unknown, "NEVER FREED"));
-  CHECK(has(unknown, "lost    not known: kernels ran, and variables on the device may have pointers\n"));
+  CHECK(has(unknown, "lost    not known: kernels ran, and what they keep on the device is not all known\n"));
 }
 
 }  // namespace culprit::test

@@ -117,6 +117,20 @@ TEST_CASE("culprit scan calls nothing lost that a thread, a map or a device has"
   if (!on_gpu()) CHECK(scan_of("lost-on-device").at("lost_allocations") == 2);
 }
 
+TEST_CASE("culprit scan reads the variables of device code", "[scan]") {
+  for (const auto& [how, lost] : {std::pair{"wait", 0}, std::pair{"wait-lost", 1}}) {
+    INFO(how);
+    while_scan_server_runs(
+        how,
+        [lost = lost](const std::string& pid) {
+          const nlohmann::json json = scan_json_of(pid);
+          CHECK(json.at("search").at("state") == "done");
+          CHECK(json.at("lost_allocations") == lost);
+        },
+        quiet_server(), "device_code");
+  }
+}
+
 TEST_CASE("culprit scan looks at no thread of the driver", "[scan]") {
   if (on_gpu()) return;
   RunOptions options = quiet_server();
