@@ -6,7 +6,6 @@
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/metering/metering_state.h"
 #include "interpose/process/process.h"
-#include "interpose/system/clock.h"
 #include "interpose/system/own_memory.h"
 
 namespace culprit {
@@ -16,8 +15,6 @@ using format::AllocationRecord;
 using format::AllocationState;
 using format::ContextRecord;
 using format::Kind;
-
-constexpr std::uint64_t kMostImageBytes = 256 << 20;
 
 template <typename T>
 T* map_many(std::uint64_t count) {
@@ -47,19 +44,18 @@ bool is_alive(Process& process, CUcontext context) {
 
 }  // namespace
 
-bool DeviceVariables::collect(Process& process, std::uint64_t deadline_ns) {
+bool DeviceVariables::collect(Process& process, std::uint64_t budget) {
   names_ = map_many<VariableNames>(1);
   code_ = map_many<Code>(kMostCode);
   if (names_ == nullptr || code_ == nullptr) return false;
   const DriverUse use;
   read_architectures(&architectures_);
-  budget_ = kMostImageBytes;
+  budget_ = budget;
   bool all = architectures_.count != 0;
   process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
     if (!all || (record.kind != Kind::kModule && record.kind != Kind::kLibrary) || !is_live_now(record)) return;
     const bool is_library = record.kind == Kind::kLibrary;
-    all = clock_ns(CLOCK_MONOTONIC) < deadline_ns &&
-          add_code(process, record.handle, is_library, is_library ? nullptr : context_of(process, record.context));
+    all = add_code(process, record.handle, is_library, is_library ? nullptr : context_of(process, record.context));
   });
   return all;
 }

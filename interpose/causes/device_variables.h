@@ -22,8 +22,9 @@ struct DeviceVariable {
 
 class DeviceVariables {
  public:
-  // Reads their names, until the deadline. Returns false when not all are known: then nothing can be called lost.
-  bool collect(Process& process, std::uint64_t deadline_ns);
+  // Reads their names, from `budget` bytes of images at most. Returns false when not all are known: then no memory can
+  // be called lost.
+  bool collect(Process& process, std::uint64_t budget);
   // Asks the driver for their addresses, inside a Recording, while a DriverUse exists. Returns false when it does not
   // know one.
   bool find();

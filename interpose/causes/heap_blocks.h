@@ -70,6 +70,13 @@ class HeapBlocks {
     begins_[block] |= kMarked;
     return true;
   }
+  // Calls visit(begin, end) for ranges in which all blocks lie, with each block's end.
+  template <typename Visit>
+  void for_each_range(Visit visit) const {
+    for (std::uint32_t i = 0; i + 1 < count_; ++i) {
+      if ((begins_[i] & kGap) == 0) visit(begin_of(i), begin_of(i + 1));
+    }
+  }
   // For the room of a queue.
   std::uint32_t size() const { return count_; }
 

@@ -31,7 +31,8 @@ constexpr std::uint64_t kMostBytes = 4ULL << 30;
 constexpr std::uint64_t kMostDeviceBytes = 2ULL << 30;
 constexpr std::uint64_t kLongestNs = 2'000'000'000;
 constexpr std::uint64_t kLongestOnDeviceNs = 1'000'000'000;
-constexpr std::uint64_t kLongestStoppedNs = 15'000'000;  // all threads of the program wait
+constexpr std::uint64_t kMostImageBytes = 256 << 20;
+constexpr std::uint64_t kMostImageBytesStopped = 16 << 20;  // all threads of the program wait
 constexpr std::uint64_t kLongestInCopyNs = 20'000'000'000;
 constexpr std::uint64_t kAddressBits = (1ULL << 48) - 1;
 
@@ -81,7 +82,7 @@ LostSearch LostSearcher::prepare() {
   const LostSearch reason = reason_not_to();
   if (reason != LostSearch::kDone) return reason;
   if (device_use_of(process_).has_run_code() &&
-      !variables_.collect(process_, clock_ns(CLOCK_MONOTONIC) + (frozen_ ? kLongestStoppedNs : kLongestOnDeviceNs)))
+      !variables_.collect(process_, frozen_ ? kMostImageBytesStopped : kMostImageBytes))
     return LostSearch::kDeviceCode;
   return collect_objects() ? LostSearch::kDone : LostSearch::kGivenUp;
 }
@@ -161,6 +162,8 @@ LostSearch LostSearcher::open() {
   words_of_libraries_.open(drivers_, map_);
   if (!chunks_.open() || !blocks_.open(&chunks_.pages(), chunks_.key())) return LostSearch::kGivenUp;
   if (!roots_.collect(map_, frozen_ ? 0 : caller_.words[6], gpu_, &blocks_)) return LostSearch::kAllocator;
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) filter_.add(gpu_[i].begin - GpuBlocks::kBefore, gpu_[i].end);
+  blocks_.for_each_range([this](std::uint64_t begin, std::uint64_t end) { filter_.add(begin, end); });
   int error = 0;
   queue_bytes_ = (std::uint64_t{blocks_.size()} + 1) * sizeof(std::uint32_t);
   queue_ = static_cast<std::uint32_t*>(map_private(queue_bytes_, &error));
@@ -224,11 +227,11 @@ bool LostSearcher::collect_objects() {
 }
 
 void LostSearcher::look_at(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address) {
-  for (std::uint64_t i = 0; i + sizeof(std::uint64_t) <= bytes; ++i) {
+  filter_.for_each(copy, bytes, [&](std::uint64_t i) {
     std::uint64_t word = 0;
     std::memcpy(&word, copy + i, sizeof(word));
     look_at(word & kAddressBits, address + i);
-  }
+  });
 }
 
 void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "interpose/causes/address_filter.h"
 #include "interpose/causes/caller_state.h"
 #include "interpose/causes/device_snapshot.h"
 #include "interpose/causes/device_variables.h"
@@ -137,6 +138,7 @@ class LostSearcher {
   DeviceVariables variables_;
   HeapChunks chunks_;
   HeapBlocks blocks_;
+  AddressFilter filter_;  // of the memory of the GPU and of the blocks
   RootRanges roots_;
   DriverThreads drivers_;
   LibraryWords words_of_libraries_;
