@@ -12,7 +12,6 @@ namespace culprit {
 namespace {
 
 using format::AllocationRecord;
-using format::AllocationState;
 using format::ContextRecord;
 using format::Kind;
 
