@@ -1,6 +1,7 @@
 #include "interpose/causes/device_copies.h"
 
 #include "interpose/driver/driver.h"
+#include "interpose/metering/live_bytes.h"
 #include "interpose/process/process.h"
 #include "interpose/system/clock.h"
 #include "interpose/system/os.h"
@@ -26,19 +27,27 @@ bool DeviceCopies::wait(Query query) const {
   }
 }
 
-// An event on the legacy stream waits for all streams but those that do not block; these are asked one by one.
 bool DeviceCopies::is_idle(CUcontext context, std::uint32_t index) {
   const PushedContext pushed(context);
-  CUevent event = nullptr;
-  if (!pushed.done() || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
-  bool idle = driver().cuEventRecord(event, CU_STREAM_LEGACY) == CUDA_SUCCESS &&
-              wait([&] { return driver().cuEventQuery(event); });
-  driver().cuEventDestroy_v2(event);
+  if (!pushed.done() || !wait([] { return driver().cuStreamQuery(CU_STREAM_LEGACY); })) return false;
+  bool idle = true;
   process_.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
     if (!idle || record.kind != format::Kind::kStream || record.context != index || !is_live_now(record)) return;
     const auto stream = reinterpret_cast<CUstream>(record.handle);
     idle = wait([&] { return driver().cuStreamQuery(stream); });
   });
+  return idle &&
+         (!device_use_of(process_).uses_default_streams_of_threads() || is_idle_with_default_streams_of_threads());
+}
+
+// Each thread can ask for its own only. An event on the legacy stream waits for all of them.
+bool DeviceCopies::is_idle_with_default_streams_of_threads() {
+  CUevent event = nullptr;
+  if (when_ == When::kInRunningProgram || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    return false;
+  const bool idle = driver().cuEventRecord(event, CU_STREAM_LEGACY) == CUDA_SUCCESS &&
+                    wait([&] { return driver().cuEventQuery(event); });
+  driver().cuEventDestroy_v2(event);
   return idle;
 }
 
@@ -56,6 +65,11 @@ bool DeviceCopies::all_idle() {
 
 bool DeviceCopies::use(CUcontext context) {
   if (stream_ != nullptr && context_ == context) return true;
+  if (when_ == When::kAtExit) {
+    context_ = context;
+    stream_ = CU_STREAM_LEGACY;
+    return true;
+  }
   close();
   context_ = context;
   const PushedContext pushed(context_);
@@ -77,7 +91,7 @@ bool DeviceCopies::read(CUcontext context, std::uint64_t address, std::uint64_t 
 }
 
 void DeviceCopies::close() {
-  if (stream_ == nullptr || stuck_) return;
+  if (stream_ == nullptr || stuck_ || when_ == When::kAtExit) return;
   const PushedContext pushed(context_);
   if (pushed.done()) driver().cuStreamDestroy_v2(stream_);
   stream_ = nullptr;

@@ -1,7 +1,13 @@
-// Reads the memory of devices at exit, without ever waiting for work that does not end.
+// Reads the memory of devices, at exit or while all threads of the program are stopped, without ever waiting for work
+// that does not end.
 //
 // Every stream has to be idle first, which is asked and not waited for: work that goes on may hold pointers in the
-// arguments of its kernels, too. Then the driver copies on a stream of our own, and is asked whether it is done.
+// arguments of its kernels, too. Then the driver copies, and is asked whether it is done.
+//
+// In a program that runs, the copies are on a stream of our own that does not block. Any command on the default stream
+// would make work of two other streams that begins after it wait for work that began before it, which may wait for
+// just that. At exit they are on the default stream: a stream of our own takes memory of the device, which the balance
+// would count.
 #pragma once
 
 #include <cuda.h>
@@ -15,7 +21,9 @@ namespace culprit {
 // Call on the tracker's own stack, inside a Recording, while a DriverUse exists. Not thread-safe.
 class DeviceCopies {
  public:
-  DeviceCopies(Process& process, std::uint64_t deadline_ns) : process_(process), deadline_ns_(deadline_ns) {}
+  enum class When { kAtExit, kInRunningProgram };
+  DeviceCopies(Process& process, When when, std::uint64_t deadline_ns)
+      : process_(process), when_(when), deadline_ns_(deadline_ns) {}
   ~DeviceCopies() { close(); }
   DeviceCopies(const DeviceCopies&) = delete;
   DeviceCopies& operator=(const DeviceCopies&) = delete;
@@ -34,12 +42,14 @@ class DeviceCopies {
 
  private:
   bool is_idle(CUcontext context, std::uint32_t index);
+  bool is_idle_with_default_streams_of_threads();
   template <typename Query>
   bool wait(Query query) const;
   bool use(CUcontext context);
   void close();
 
   Process& process_;
+  const When when_;
   std::uint64_t deadline_ns_;
   CUcontext context_ = nullptr;  // of the stream
   CUstream stream_ = nullptr;

@@ -11,7 +11,7 @@ namespace culprit {
 void DeviceSnapshot::take(Process& process, const GpuBlocks& blocks, DeviceVariables* variables,
                           std::uint64_t deadline_ns) {
   const DriverUse use;
-  DeviceCopies copies(process, deadline_ns);
+  DeviceCopies copies(process, DeviceCopies::When::kInRunningProgram, deadline_ns);
   if (!copies.all_idle() || !variables->find() || !make_room(blocks, *variables)) return;
   taken_ = copy_blocks(blocks, &copies) && copy_variables(*variables, &copies);
   in_use_ = copies.is_stuck();

@@ -19,7 +19,6 @@ using format::Ref;
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = 4ULL << 30;
 // A path that is longer tells a reader nothing.
 constexpr unsigned kMostSteps = 24;
 // Chunks of one size that follow one another are the nodes of a list or a tree: the first few are steps of their own,
@@ -132,7 +131,7 @@ class HeapSearcher {
     const std::uint64_t begin = nodes_[number].begin;
     const std::uint64_t bytes = nodes_[number].bytes;
     for (std::uint64_t done = 0; done < bytes && going_on();) {
-      if (clock_ns(CLOCK_MONOTONIC) > deadline_ns_ || bytes_ > kMostBytes) {
+      if (clock_ns(CLOCK_MONOTONIC) > deadline_ns_ || bytes_ > process_.options.scan_bytes) {
         stopped_ = true;
         return;
       }

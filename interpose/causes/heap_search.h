@@ -31,8 +31,8 @@ struct HeapRoots {
 
 // Writes a HeapHolderRecord, and the HeapStepRecords that lead to it, for each of `handles` that it finds; handles that
 // were found before are passed over. Ends when all are found, when CLOCK_MONOTONIC passes `deadline_ns`, or when it has
-// read 4 GiB. Adds the bytes to `*bytes`. Call on the tracker's own stack, inside a Recording. Takes no lock, allocates
-// private memory only.
+// read as much as CULPRIT_SCAN_BYTES says. Adds the bytes to `*bytes`. Call on the tracker's own stack, inside a
+// Recording. Takes no lock, allocates private memory only.
 format::HeapSearch search_heap(Process& process, HandleSet& handles, const HeapRoots& roots, std::uint64_t deadline_ns,
                                std::uint64_t* bytes);
 

@@ -27,8 +27,8 @@ using format::Ref;
 
 namespace {
 
-constexpr std::uint64_t kLongestNs = 900'000'000;
-constexpr std::uint64_t kLongestWithHeapNs = 2'000'000'000;
+// Of a search that takes no longer than the option says, globals alone may take less than a half.
+std::uint64_t longest_ns(const Process& process) { return longest_search_ns(process.options) * 9 / 20; }
 
 // Beginnings of file names. NVIDIA's: tests use a driver of the same name.
 constexpr const char* kDriverLibraries[] = {
@@ -140,7 +140,7 @@ struct Search {
 };
 
 ScanResult search_middles_too(Search& search, const Ranges& ranges, std::uint64_t* bytes) {
-  const std::uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + kLongestNs;
+  const std::uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + longest_ns(search.process);
   search.flags = format::kHolderMiddle;
   search.range = -1;
   const ScanResult result = search_middles(search.process, search.handles, ranges.holders.list, ranges.holders.count,
@@ -161,8 +161,8 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
   search.process.stacks.modules.refresh(search.process.dump);
   search.all = ranges;
   search.ranges = &ranges->holders;
-  ScanResult result = scan_memory(search.handles, ranges->holders.list, ranges->holders.count, start_ns + kLongestNs,
-                                  Search::found, &search);
+  ScanResult result = scan_memory(search.handles, ranges->holders.list, ranges->holders.count,
+                                  start_ns + longest_ns(search.process), Search::found, &search);
   *bytes = result.bytes_read;
   // Python's objects refer to one another by the million, most of them in memory that is not malloc's. A view from
   // inside the interpreter names them.
@@ -171,7 +171,7 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
     const HeapRoots roots = {ranges->holders.list, ranges->holders.count - (ranges->has_thread_local() ? 1 : 0),
                              ranges->driver.list, ranges->driver.count};
     search.process.dump.header()->heap_search =
-        search_heap(search.process, search.handles, roots, start_ns + kLongestWithHeapNs, bytes);
+        search_heap(search.process, search.handles, roots, start_ns + longest_search_ns(search.process.options), bytes);
   }
   if (result.end == format::HolderSearch::kDone) result = search_middles_too(search, *ranges, bytes);
   return result.end;

@@ -27,10 +27,6 @@ using format::Ref;
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = 4ULL << 30;
-constexpr std::uint64_t kMostDeviceBytes = 2ULL << 30;
-constexpr std::uint64_t kLongestNs = 2'000'000'000;
-constexpr std::uint64_t kLongestOnDeviceNs = 1'000'000'000;
 constexpr std::uint64_t kMostImageBytes = 256 << 20;
 constexpr std::uint64_t kMostImageBytesStopped = 16 << 20;  // all threads of the program wait
 constexpr std::uint64_t kLongestInCopyNs = 20'000'000'000;
@@ -97,7 +93,8 @@ LostSearch LostSearcher::search() {
   if (all_reached()) return LostSearch::kDone;
   if (frozen_) return search_devices();
   const DriverUse use;
-  DeviceCopies copies(process_, clock_ns(CLOCK_MONOTONIC) + kLongestOnDeviceNs);
+  DeviceCopies copies(process_, DeviceCopies::When::kAtExit,
+                      clock_ns(CLOCK_MONOTONIC) + longest_search_ns(process_.options) / 2);
   copies_ = &copies;
   if (!copies.all_idle()) return LostSearch::kDeviceNotRead;
   return variables_.find() ? search_devices() : LostSearch::kDeviceCode;
@@ -118,6 +115,7 @@ void LostSearcher::close() {
 }
 
 LostSearch LostSearcher::search_devices() {
+  if (reached_bytes() > process_.options.scan_bytes / 2) return LostSearch::kDeviceNotRead;
   if (!read_variables()) return failure_;
   while (follow_gpu()) {
   }
@@ -169,7 +167,8 @@ LostSearch LostSearcher::open() {
   queue_ = static_cast<std::uint32_t*>(map_private(queue_bytes_, &error));
   copy_ = static_cast<unsigned char*>(map_private(DeviceCopies::kMostBytes, &error));
   const bool opened = reader_.open(
-      kMostBytes, clock_ns(CLOCK_MONOTONIC) + (frozen_ ? kLongestInCopyNs : kLongestNs),
+      process_.options.scan_bytes,
+      clock_ns(CLOCK_MONOTONIC) + (frozen_ ? kLongestInCopyNs : longest_search_ns(process_.options)),
       [](void* search, const unsigned char* copy, std::uint64_t bytes, std::uint64_t address) {
         static_cast<LostSearcher*>(search)->look_at(copy, bytes, address);
       },
@@ -359,7 +358,7 @@ bool LostSearcher::look_at_device(const unsigned char* content, std::uint64_t by
   }
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t part = std::min(bytes - done, DeviceCopies::kMostBytes);
-    if (device_bytes_ + part > kMostDeviceBytes) return false;
+    if (device_bytes_ + part > process_.options.scan_bytes / 2) return false;
     if (!copy(done, part)) {
       copy_in_use_ = copies_->is_stuck();
       return false;
@@ -369,6 +368,14 @@ bool LostSearcher::look_at_device(const unsigned char* content, std::uint64_t by
     done += done + part < bytes ? part - kOverlap : part;
   }
   return true;
+}
+
+std::uint64_t LostSearcher::reached_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+    if ((gpu_[i].marks & kReached) != 0) bytes += gpu_[i].end - gpu_[i].begin;
+  }
+  return bytes;
 }
 
 bool LostSearcher::all_reached() const {

@@ -113,6 +113,7 @@ class LostSearcher {
   bool look_at_device(const unsigned char* content, std::uint64_t bytes, std::uint64_t address, Copy copy);
   // Reads the variables of device code, and all that they lead to.
   bool read_variables();
+  std::uint64_t reached_bytes() const;
   bool all_reached() const;
   bool is_lost(std::uint32_t number) const { return (gpu_[number].marks & kReached) == 0; }
 

@@ -33,6 +33,11 @@ class DeviceUse {
   // a graph was launched, or the address of a variable was asked for.
   void note_code(CUcontext context);
   bool has_run_code() const { return code_contexts_[0].load(std::memory_order_relaxed) != nullptr; }
+  // Code was launched on the default stream of a thread (CU_STREAM_PER_THREAD).
+  void note_default_stream_of_thread() { uses_default_streams_of_threads_.store(true, std::memory_order_relaxed); }
+  bool uses_default_streams_of_threads() const {
+    return uses_default_streams_of_threads_.load(std::memory_order_relaxed);
+  }
   // Calls visit(context) for each context in which that happened; some may have ended since. Returns false when there
   // were too many, or one is not known.
   template <typename Visit>
@@ -53,6 +58,7 @@ class DeviceUse {
   std::atomic<std::uint32_t> order_;
   static constexpr int kMostContexts = 32;
   std::atomic<CUcontext> code_contexts_[kMostContexts];
+  std::atomic<bool> uses_default_streams_of_threads_;
   std::atomic<bool> misses_contexts_;  // there were more, or one that is not known
 };
 

@@ -50,6 +50,20 @@ const void* launched_kernel(Arguments... arguments) {
   return kernel;
 }
 
+// Whether a launch is on the default stream of its thread: by its function, or by its stream.
+template <typename... Arguments>
+bool is_on_thread_stream(Api api, Arguments... arguments) {
+  bool on_it = api == Api::cuLaunchKernel_ptsz || api == Api::cuLaunchKernelEx_ptsz ||
+               api == Api::cuLaunchCooperativeKernel_ptsz;
+  const auto look = [&](auto argument) {
+    if constexpr (std::is_same_v<decltype(argument), CUstream>) on_it = on_it || argument == CU_STREAM_PER_THREAD;
+    if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
+      on_it = on_it || (argument != nullptr && argument->hStream == CU_STREAM_PER_THREAD);
+  };
+  (look(arguments), ...);
+  return on_it;
+}
+
 // The library among the arguments of a look-up; nullptr: there is none.
 template <typename... Arguments>
 CUlibrary asked_library(Arguments... arguments) {

@@ -130,6 +130,11 @@ std::int64_t MeteredLaunch::finish(CUresult status) {
   return grown;
 }
 
+void note_default_stream_of_thread() {
+  Process* process = process_if_recording();
+  if (process != nullptr) device_use_of(*process).note_default_stream_of_thread();
+}
+
 void forget_graph_launch(CUgraphExec exec) {
   Process* process = process_if_recording();
   if (process != nullptr) meter_of(*process).look_ups().remove(LookUps::of_launch(exec));

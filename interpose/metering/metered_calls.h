@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "interpose/base/placement.h"
 #include "interpose/device_code/loaded_code.h"
 #include "interpose/metering/meter.h"
 
@@ -50,6 +51,8 @@ class MeteredLaunch {
   // Returns the memory that the call took and that is no local memory; 0 also if that is not known. Call before the
   // memory that a graph allocates is recorded.
   std::int64_t finish(CUresult status);
+  // Whether no such launch was known.
+  bool is_new() const { return key_ != 0; }
 
  private:
   void begin(Process& process, Api api, format::DriverMemory what, std::uint64_t key, CUcontext context);
@@ -57,6 +60,9 @@ class MeteredLaunch {
   Meter::Measurement measurement_ = {};
   std::uint64_t key_ = 0;
 };
+
+// A kernel was launched on the default stream of its thread.
+CULPRIT_COLD void note_default_stream_of_thread();
 
 // A new executable has this handle, or it was updated: the next launch is measured.
 void forget_graph_launch(CUgraphExec exec);

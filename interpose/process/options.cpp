@@ -78,12 +78,18 @@ bool parse_scan(const char* text, Options* options) {
   return !options->search_holders || options->search_lost || strcasecmp(text, "exit") == 0;
 }
 
+// "4G"
+struct Gigabytes {
+  explicit Gigabytes(std::uint64_t bytes) { TextWriter(text, sizeof(text)) << (bytes >> 30) << "G"; }
+  char text[16];
+};
+
 void refuse(Options* options, const Variables& variables, const char* variable, const char* used) {
   if (options->refused_count == Options::kMostRefused) return;
   RefusedOption& refused = options->refused[options->refused_count++];
   refused.variable = variable;
   copy_text(refused.value, sizeof(refused.value), variables.value(variable));
-  refused.used = used;
+  copy_text(refused.used, sizeof(refused.used), used);
 }
 
 bool parse_log_level(const char* text, LogLevel* level) {
@@ -122,8 +128,9 @@ void read_options(const Variables& variables, Options* options) {
   if (!read_text(options->member, sizeof(options->member), set(variable), value)) options->paths_cut = true;
 #define OPTION_NUMBER(member, variable, value, least, most, help) \
   if (!read_number(&options->member, set(variable), value, least, most)) refuse(options, variables, variable, #value);
-#define OPTION_BYTES(member, variable, value, least, most, help) \
-  if (!read_bytes(&options->member, set(variable), value, least, most)) refuse(options, variables, variable, #value);
+#define OPTION_BYTES(member, variable, value, least, most, help)        \
+  if (!read_bytes(&options->member, set(variable), value, least, most)) \
+    refuse(options, variables, variable, Gigabytes(value).text);
 #define OPTION_FLAG(member, variable, value, help) \
   if (!read_flag(&options->member, set(variable), value)) refuse(options, variables, variable, value ? "1" : "0");
 #include "interpose/process/options.def"

@@ -12,8 +12,8 @@ class Variables;
 // A variable of the environment whose value cannot be used.
 struct RefusedOption {
   const char* variable;
-  char value[64];    // cut if it is longer
-  const char* used;  // the value used instead
+  char value[64];  // cut if it is longer
+  char used[16];   // the value used instead
 };
 
 struct Options {
@@ -33,6 +33,11 @@ struct Options {
   int refused_count;
   RefusedOption refused[kMostRefused];
 };
+
+// How long one search at exit may take.
+inline std::uint64_t longest_search_ns(const Options& options) {
+  return static_cast<std::uint64_t>(options.scan_seconds) * 1'000'000'000;
+}
 
 void read_options(const Variables& variables, Options* options);
 

@@ -60,6 +60,7 @@ struct RunCommand {
   std::string wait;
   double wait_seconds = 0;
   std::string out;
+  std::string scan;
   std::optional<unsigned> depth;  // frames per stack; empty: the library's default
   std::string log;
   bool no_framework_caches = false;
@@ -360,6 +361,7 @@ int run_program(const RunCommand& command) {
     return kExitUnreadable;
   }
 
+  if (!command.scan.empty()) environment.emplace_back("CULPRIT_SCAN", command.scan);
   if (command.depth) environment.emplace_back("CULPRIT_DEPTH", std::to_string(*command.depth));
   if (command.paused) environment.emplace_back("CULPRIT_START", "signal");
   if (!command.log.empty()) environment.emplace_back("CULPRIT_LOG", command.log);
@@ -478,6 +480,12 @@ Action declare_run(OptionList* options) {
       "--audit", &command->audit,
       "Check that nothing is missed: compare what is recorded with the callbacks of NVIDIA's CUPTI, which only one "
       "tool in a process can use (a profiler of the program keeps it)");
+  options
+      ->add("--scan", &command->scan,
+            "At exit search globals and the heap for memory that was not freed (exit), also all memory for memory that "
+            "no pointer is left to (lost), or nothing (off; CULPRIT_SCAN, default: exit)")
+      .one_of({"exit", "lost", "off"})
+      .type("WHAT");
   options->add("--depth", &command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
       .in_range(0, 256)
       .type("N");

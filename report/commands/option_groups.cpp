@@ -15,7 +15,7 @@ std::map<std::string, std::string> headings_of_options() {
   const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
       {"Recording",
        {"--keep", "--out", "--wait", "--paused", "--require-cuda", "--no-framework-caches", "--torch-history",
-        "--audit", "--depth", "--log"}},
+        "--audit", "--scan", "--depth", "--log"}},
       {"Course",
        {"--timeout", "--for", "--every", "--grow", "--exec", "--tensors", "--backend", "--max-runs", "--site",
         "--show-output"}},

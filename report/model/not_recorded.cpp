@@ -132,7 +132,9 @@ std::string not_searched_text(const Report& report, const Group& group) {
   switch (report.holder_search.state) {
     case HolderSearch::kDone:
       if (report.holder_search.heap != format::HeapSearch::kStopped) return {};
-      return "the search through the heap was given up (it may take 2 s and read 4 GiB): a global may lead to this "
+      return "the search through the heap was given up (CULPRIT_SCAN_SECONDS and CULPRIT_SCAN_BYTES allow more than 2 "
+             "s and "
+             "4 GiB): a global may lead to this "
              "memory";
     case HolderSearch::kOff:
       return "globals were not searched (CULPRIT_SCAN=off): one may hold this memory";
@@ -162,7 +164,7 @@ std::string why_lost_is_not_known(format::LostSearch end) {
   using format::LostSearch;
   switch (end) {
     case LostSearch::kGivenUp:
-      return "the search was given up (it may take 3 s, read 4 GiB of the process and 2 GiB of its devices)";
+      return "the search was given up (CULPRIT_SCAN_SECONDS and CULPRIT_SCAN_BYTES allow more than 2 s and 4 GiB)";
     case LostSearch::kThreads:
       return "other threads of the program were still running at exit";
     case LostSearch::kAllocator:
@@ -176,7 +178,8 @@ std::string why_lost_is_not_known(format::LostSearch end) {
     case LostSearch::kShared:
       return "memory is shared with other processes";
     case LostSearch::kDeviceNotRead:
-      return "memory of a device could not be read: work went on at exit, a call had failed, or it is more than 2 GiB";
+      return "memory of a device could not be read: work went on at exit, a call had failed, or it is more than half "
+             "of CULPRIT_SCAN_BYTES";
     case LostSearch::kUnreadable:
       return "not all memory, threads or descriptors of the process could be read";
     case LostSearch::kKernelHolds:

@@ -197,8 +197,9 @@ TEST_CASE("a signal that cannot be used is refused, and its substitute is named"
 
 TEST_CASE("a value that cannot be used is said once, in a process that records", "[options]") {
   const std::vector<std::pair<std::string, std::string>> values = {
-      {"CULPRIT_DEPTH=abc", "64"},    {"CULPRIT_DEPTH=100000", "64"}, {"CULPRIT_LOG=loud", "warn"},
-      {"CULPRIT_SCAN=maybe", "exit"}, {"CULPRIT_START=soon", "now"},  {"CULPRIT_FAIL=garbage", "no rule"},
+      {"CULPRIT_DEPTH=abc", "64"},    {"CULPRIT_DEPTH=100000", "64"},  {"CULPRIT_LOG=loud", "warn"},
+      {"CULPRIT_SCAN=maybe", "exit"}, {"CULPRIT_SCAN_SECONDS=0", "2"}, {"CULPRIT_SCAN_BYTES=4", "4G"},
+      {"CULPRIT_MAX_DUMP=1", "1G"},   {"CULPRIT_START=soon", "now"},   {"CULPRIT_FAIL=garbage", "no rule"},
       {"CULPRIT_QUIET=perhaps", "0"}, {"CULPRIT_PYTHON=x", "1"},
   };
   for (const auto& [variable, used] : values) {

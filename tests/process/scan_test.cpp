@@ -131,6 +131,17 @@ TEST_CASE("culprit scan reads the variables of device code", "[scan]") {
   }
 }
 
+TEST_CASE("culprit scan does not make a stream wait for another one", "[scan]") {
+  while_scan_server_runs(
+      "wait-for-other",
+      [](const std::string& pid) {
+        const nlohmann::json json = scan_json_of(pid);
+        CHECK(json.at("search").at("state") == (on_gpu() ? "device-not-read" : "done"));
+        CHECK(json.at("lost_allocations") == 0);
+      },
+      quiet_server(), "device_code");
+}
+
 TEST_CASE("culprit scan looks at no thread of the driver", "[scan]") {
   if (on_gpu()) return;
   RunOptions options = quiet_server();
@@ -152,6 +163,10 @@ TEST_CASE("an address that libc has of a stack keeps no memory before the stack"
 }
 
 TEST_CASE("a signal ends culprit scan together with the copy", "[scan]") {
+  if (!std::filesystem::exists("/proc/thread-self/children")) {
+    WARN("skipped: this kernel lists no children (CONFIG_PROC_CHILDREN)");
+    return;
+  }
   while_scan_server_runs("large", [](const std::string& pid) {
     for (const int number : {SIGINT, SIGTERM}) {
       std::optional<pid_t> command;

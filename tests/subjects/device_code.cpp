@@ -10,6 +10,7 @@
 //   unloaded           a variable of code that is unloaded
 //   heap               the same as lost, but the kernel can take memory from the heap of kernels
 //   wait               as `variable`; prints "ready", and ends at the end of stdin; wait-lost: as `lost`
+//   wait-for-other     in a variable; a kernel waits for one on another stream, which follows the end of stdin
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
@@ -36,7 +37,13 @@ const char kImage[] =
     ".visible .global .attribute(.managed) .align 8 .u64 shared_with_host;\n"
     ".visible .entry work(.param .u64 memory) {\n"
     "  .reg .b64 %rd<2>;\n  ld.param.u64 %rd0, [memory];\n  st.global.u64 [kept], %rd0;\n  ret;\n}\n"
-    ".visible .entry nothing() { ret; }\n";
+    ".visible .entry nothing() { ret; }\n"
+    ".visible .entry spin(.param .u64 flag) {\n"
+    "  .reg .b64 %rd<2>;\n  .reg .b32 %r<2>;\n  .reg .pred %p<2>;\n  ld.param.u64 %rd0, [flag];\n"
+    "again:\n  ld.volatile.global.u32 %r0, [%rd0];\n  setp.eq.u32 %p0, %r0, 0;\n  @%p0 bra again;\n  ret;\n}\n"
+    ".visible .entry set(.param .u64 flag) {\n"
+    "  .reg .b64 %rd<2>;\n  .reg .b32 %r<2>;\n  ld.param.u64 %rd0, [flag];\n  mov.u32 %r0, 1;\n"
+    "  st.volatile.global.u32 [%rd0], %r0;\n  ret;\n}\n";
 
 const char kHeapImage[] =
     ".version 7.0\n.target sm_52\n.address_size 64\n"
@@ -48,6 +55,8 @@ const char kHeapImage[] =
 CUmodule g_module = nullptr;
 CUlibrary g_library = nullptr;
 CUmodule g_many[40];
+CUstream g_streams[2];
+void* g_flag = nullptr;
 
 SUBJECT_FUNCTION void* allocate_here() {
   void* pointer = nullptr;
@@ -57,12 +66,31 @@ SUBJECT_FUNCTION void* allocate_here() {
 
 SUBJECT_FUNCTION void load(const void* image) { CHECKED(cuModuleLoadData(&g_module, image)); }
 
-SUBJECT_FUNCTION void run(CUmodule module, const char* name, void* argument) {
+SUBJECT_FUNCTION void launch(CUmodule module, const char* name, void* argument, CUstream stream) {
   CUfunction function = nullptr;
   CHECKED(cuModuleGetFunction(&function, module, name));
   void* arguments[] = {&argument};
-  CHECKED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr));
+  CHECKED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
+}
+
+SUBJECT_FUNCTION void run(CUmodule module, const char* name, void* argument) {
+  launch(module, name, argument, nullptr);
   CHECKED(cudaDeviceSynchronize());
+}
+
+SUBJECT_FUNCTION void begin_to_wait() {
+  load(kImage);
+  for (CUstream& stream : g_streams) CHECKED(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+  g_flag = allocate_here();
+  CHECKED(cudaMemset(g_flag, 0, 4));
+  run(g_module, "nothing", nullptr);
+  launch(g_module, "set", static_cast<char*>(g_flag) + 1024, g_streams[1]);  // loads it
+  launch(g_module, "spin", g_flag, g_streams[0]);
+}
+
+SUBJECT_FUNCTION void end_the_wait() {
+  launch(g_module, "set", g_flag, g_streams[1]);
+  CHECKED(cuStreamSynchronize(g_streams[0]));
 }
 
 SUBJECT_FUNCTION void store(CUdeviceptr variable, void* pointer) {
@@ -146,6 +174,7 @@ SUBJECT_FUNCTION void go(const std::string& how, const char* path) {
     load_file(path);
     keep_by_kernel(g_module);
   }
+  if (how == "wait-for-other") begin_to_wait();
   if (how == "heap") {
     load(kHeapImage);
     run(g_module, "nothing", nullptr);
@@ -164,5 +193,6 @@ int main(int count, char** words) {
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }
+  if (how == "wait-for-other") end_the_wait();
   return 0;
 }
