@@ -52,10 +52,11 @@ nlohmann::json scan_json_of(const std::string& pid, const std::vector<std::strin
 
 // The number of a child of the process; 0: it has none.
 pid_t child_of(const std::string& pid) {
-  pid_t child = 0;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + pid + "/task"))
-    std::ifstream(thread.path() / "children") >> child;
-  return child;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + pid + "/task")) {
+    pid_t child = 0;
+    if (std::ifstream(thread.path() / "children") >> child) return child;
+  }
+  return 0;
 }
 
 // Starts culprit scan, and stops the copy in the middle of its search. Empty: the search was faster.
@@ -136,7 +137,7 @@ TEST_CASE("culprit scan does not make a stream wait for another one", "[scan]") 
       "wait-for-other",
       [](const std::string& pid) {
         const nlohmann::json json = scan_json_of(pid);
-        CHECK(json.at("search").at("state") == (on_gpu() ? "device-not-read" : "done"));
+        CHECK(json.at("search").at("state") == "done");
         CHECK(json.at("lost_allocations") == 0);
       },
       quiet_server(), "device_code");
@@ -163,10 +164,6 @@ TEST_CASE("an address that libc has of a stack keeps no memory before the stack"
 }
 
 TEST_CASE("a signal ends culprit scan together with the copy", "[scan]") {
-  if (!std::filesystem::exists("/proc/thread-self/children")) {
-    WARN("skipped: this kernel lists no children (CONFIG_PROC_CHILDREN)");
-    return;
-  }
   while_scan_server_runs("large", [](const std::string& pid) {
     for (const int number : {SIGINT, SIGTERM}) {
       std::optional<pid_t> command;
