@@ -64,7 +64,9 @@ std::optional<pid_t> scan_that_waits(const std::string& pid) {
   const pid_t command = start_culprit({"scan", pid});
   while (waitpid(command, nullptr, WNOHANG) == 0) {
     const pid_t copy = child_of(pid);
-    if (copy == 0 || kill(copy, SIGSTOP) != 0) continue;
+    if (copy == 0) continue;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // it has begun
+    if (kill(copy, SIGSTOP) != 0) continue;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (waitpid(command, nullptr, WNOHANG) == 0) return command;
     break;
