@@ -7,7 +7,10 @@ namespace culprit {
 
 // Where the program was when it called exit(): the registers that a function must preserve, and the stack pointer.
 struct CallerState {
+  static constexpr int kStackPointer = 6;
   std::uint64_t words[7];
+
+  std::uint64_t stack_pointer() const { return words[kStackPointer]; }
 };
 
 // The state of the caller. Inline, so that it is that of the function itself.

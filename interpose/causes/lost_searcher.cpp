@@ -7,12 +7,15 @@
 #include <cstring>
 
 #include "interpose/causes/device_copies.h"
+#include "interpose/causes/module_name.h"
 #include "interpose/causes/process_facts.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/format/kinds.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/metering/metering_state.h"
 #include "interpose/process/log.h"
 #include "interpose/process/process.h"
+#include "interpose/stacks/stack.h"
 #include "interpose/system/clock.h"
 #include "interpose/system/own_memory.h"
 #include "interpose/system/own_ranges.h"
@@ -158,8 +161,9 @@ LostSearch LostSearcher::open() {
   if (!drivers_.knows_registers()) return LostSearch::kUnreadable;
   roots_.leave_out(drivers_.begin(), drivers_.size());
   words_of_libraries_.open(drivers_, map_);
+  if (!frozen_) leave_libc();
   if (!chunks_.open() || !blocks_.open(&chunks_.pages(), chunks_.key())) return LostSearch::kGivenUp;
-  if (!roots_.collect(map_, frozen_ ? 0 : caller_.words[6], gpu_, &blocks_)) return LostSearch::kAllocator;
+  if (!roots_.collect(map_, frozen_ ? 0 : caller_.stack_pointer(), gpu_, &blocks_)) return LostSearch::kAllocator;
   for (std::uint32_t i = 0; i < gpu_.size(); ++i) filter_.add(gpu_[i].begin - GpuBlocks::kBefore, gpu_[i].end);
   blocks_.for_each_range([this](std::uint64_t begin, std::uint64_t end) { filter_.add(begin, end); });
   int error = 0;
@@ -186,6 +190,20 @@ LostSearch LostSearcher::reason_of_threads() {
       break;
   }
   return LostSearch::kDone;
+}
+
+void LostSearcher::leave_libc() {
+  PreservedRegisters outside = {};
+  const auto is_in_libc = [](std::uint64_t address) {
+    struct dl_phdr_info module = {};
+    return find_module(address, &module) && is_of_libc(module.dlpi_name);
+  };
+  if (!find_function_below(is_in_libc, &outside)) return;
+  const Mapping* stack = map_.find(caller_.stack_pointer());
+  if (stack == nullptr || stack != map_.find(outside.stack_pointer) || outside.stack_pointer < caller_.stack_pointer())
+    return;
+  std::copy(outside.words, outside.words + PreservedRegisters::kCount, caller_.words);
+  caller_.words[CallerState::kStackPointer] = outside.stack_pointer;
 }
 
 LostSearch LostSearcher::reason_of_copy() const {
@@ -215,6 +233,7 @@ void LostSearcher::for_each_object(Visit visit) {
                                                          if (record.state == format::ContextState::kAlive)
                                                            visit(record.handle);
                                                        });
+  code_of(process_).for_each_kernel(visit);
 }
 
 bool LostSearcher::collect_objects() {

@@ -84,11 +84,16 @@ class LostSearcher {
   format::LostSearch open();
   format::LostSearch reason_of_threads();
 
+  // Leaves out libc's part of the stack, from exit() on, or from the function that called main(): in its frames lie old
+  // words of the program's functions.
+  void leave_libc();
+
   // Memory that the program keeps out of its children (MADV_DONTFORK) is not in the copy.
   format::LostSearch reason_of_copy() const;
   bool has_memory_in(const Mapping& mapping) const;
 
-  // The handles of the driver's own objects: its memory, which leads to all of its bookkeeping.
+  // The handles of the driver's own objects, kernels included: its memory, which leads to all of its bookkeeping. A
+  // CUDA runtime that is linked statically keeps them in the program's heap.
   bool collect_objects();
 
   // Only of those that exist: the memory of others may be the program's by now.
@@ -129,7 +134,7 @@ class LostSearcher {
   static constexpr std::uint32_t kNone = 0xffffffff;
 
   Process& process_;
-  const CallerState& caller_;
+  CallerState caller_;
   const bool frozen_;
   GpuBlocks gpu_;
   MemoryMap map_;

@@ -80,7 +80,7 @@ LoadedCode::Entry* LoadedCode::take_entry(std::uint64_t handle) {
 }
 
 void LoadedCode::add(std::uint64_t handle, const CodeSource& source, bool reads_now) {
-  remove(handle);  // its end was not seen
+  if (find(handle) != nullptr) remove(handle);  // its end was not seen
   const std::uint64_t image = source.image == nullptr ? 0 : container_of(reinterpret_cast<std::uint64_t>(source.image));
   const bool stays = image != 0 && is_in_read_only_segment(image);
   const std::uint32_t list = !stays && reads_now ? keep_names(source) : 0;
@@ -94,10 +94,30 @@ void LoadedCode::add(std::uint64_t handle, const CodeSource& source, bool reads_
 
 void LoadedCode::remove(std::uint64_t handle) {
   if (Entry* entry = find(handle)) entry->handle.store(kRemoved, std::memory_order_release);
+  forget_kernels();
 }
 
 void LoadedCode::note_use(std::uint64_t handle) {
   if (Entry* entry = find(handle)) entry->used.store(true, std::memory_order_relaxed);
+}
+
+// Nothing depends on a kernel for which there is no room but a loss that stays unseen.
+void LoadedCode::note_kernel(std::uint64_t handle) {
+  const std::uint64_t first = mix(handle);
+  for (std::uint32_t i = 0; i < kTries; ++i) {
+    std::uint64_t present = 0;
+    std::atomic<std::uint64_t>& place = kernels_[(first + i) % kMostKernels];
+    if (!place.compare_exchange_strong(present, handle, std::memory_order_relaxed) && present != handle) continue;
+    has_kernels_.store(true, std::memory_order_relaxed);
+    return;
+  }
+}
+
+void LoadedCode::forget_kernels() {
+  if (!has_kernels_.exchange(false, std::memory_order_relaxed)) return;
+  for (std::atomic<std::uint64_t>& place : kernels_) {
+    if (place.load(std::memory_order_relaxed) != 0) place.store(0, std::memory_order_relaxed);
+  }
 }
 
 std::uint32_t LoadedCode::keep_names(const CodeSource& source) {

@@ -31,6 +31,18 @@ class LoadedCode {
   // A kernel or a variable of a library was asked for: each context loads a library's code then. On any stack.
   void note_use(std::uint64_t handle);
 
+  // A kernel was looked up. On any stack.
+  void note_kernel(std::uint64_t handle);
+  // Code ended: the memory of a kernel may be the program's now. On any stack.
+  void forget_kernels();
+  // Calls visit(handle) for each kernel that was looked up since.
+  template <typename Visit>
+  void for_each_kernel(Visit visit) const {
+    for (const std::atomic<std::uint64_t>& place : kernels_) {
+      if (const std::uint64_t handle = place.load(std::memory_order_relaxed)) visit(handle);
+    }
+  }
+
   enum class Known {
     kAll,      // the names of all variables in which a program's pointers may be
     kNotUsed,  // none exists yet
@@ -67,7 +79,11 @@ class LoadedCode {
   std::uint32_t keep_names(const CodeSource& source);
   std::uint32_t keep_list(const VariableNames& names);
 
+  static constexpr std::uint32_t kMostKernels = 32768;  // only pages that are used take memory
+
   Entry entries_[kMost];
+  std::atomic<std::uint64_t> kernels_[kMostKernels];
+  std::atomic<bool> has_kernels_;
   SpinLock lock_;  // of changes of what follows
   char* lists_;
   std::uint32_t list_bytes_;

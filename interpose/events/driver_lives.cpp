@@ -24,6 +24,7 @@ void forget_ended_lives(Process& process) {
   std::uint32_t context = format::kNoIndex;
   while ((context = process.tables.contexts.take_of_lives(ended)) != format::kNoIndex)
     meter_of(process).note_context_ended(process, context);
+  code_of(process).forget_kernels();
 }
 
 }  // namespace

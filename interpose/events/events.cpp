@@ -343,6 +343,7 @@ void Teardown::finish_here(Process* process, CUresult status) {
   std::uint64_t now = now_ns(*process);
   process->tables.contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
   meter_of(*process).note_context_ended(*process, context_);
+  code_of(*process).forget_kernels();
   process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref ref, EndedBy* by) {
     if (record.context != context_) return false;
     if (record.kind == Kind::kGraphExec) note_executable_without_context(record);

@@ -87,8 +87,9 @@ void MeteredLookUp::finish(CUresult status, const void* kernel) {
     LookUps& look_ups = meter_of(process).look_ups();
     if (status != CUDA_ERROR_OUT_OF_MEMORY) look_ups.add(key_);
     // The handle is a new one, or was never launched.
-    if (status == CUDA_SUCCESS && kernel != nullptr)
-      look_ups.remove(LookUps::of_launch(kernel, current_context(process)));
+    if (status != CUDA_SUCCESS || kernel == nullptr) return;
+    look_ups.remove(LookUps::of_launch(kernel, current_context(process)));
+    code_of(process).note_kernel(reinterpret_cast<std::uint64_t>(kernel));
   });
 }
 

@@ -42,6 +42,18 @@ struct WalkedFrame {
 // there are more than `capacity`. On the tracker's own stack only.
 int walk_frames(ucontext_t* registers, WalkedFrame* frames, int capacity);
 
+// The registers of a function that must be preserved for it while another one runs, and its stack pointer.
+struct PreservedRegisters {
+  static constexpr int kCount = 6;
+  std::uint64_t words[kCount];
+  std::uint64_t stack_pointer;
+};
+
+// Finds the innermost function of the calling thread's stack that is none of ours and for which is_passed(address)
+// returns false: `*found` has its registers when the call that goes on returns. Returns false when there is none, or
+// the stack cannot be walked so far. On the tracker's own stack only.
+bool find_function_below(bool (*is_passed)(std::uint64_t address), PreservedRegisters* found);
+
 // Searches the calling thread's stack for the frame of one of our functions with the frame address `frame`. On the
 // tracker's own stack only.
 enum class FrameSearch {

@@ -209,6 +209,36 @@ int walk_frames(ucontext_t* registers, WalkedFrame* frames, int capacity) {
   return 0;
 }
 
+bool find_function_below(bool (*is_passed)(std::uint64_t address), PreservedRegisters* found) {
+#if defined(__x86_64__)
+  constexpr int kPreserved[PreservedRegisters::kCount] = {UNW_X86_64_RBX, UNW_X86_64_RBP, UNW_X86_64_R12,
+                                                          UNW_X86_64_R13, UNW_X86_64_R14, UNW_X86_64_R15};
+  unw_context_t context;
+  unw_getcontext(&context);
+  unw_cursor_t cursor;
+  WalkReader reader(&context);
+  if (unw_init_local(&cursor, &context) != 0) return false;
+  for (int i = 0; i < kMostFrames && unw_step(&cursor) > 0; ++i) {
+    unw_word_t address = 0;
+    unw_word_t stack_pointer = 0;
+    if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer) != 0)
+      return false;
+    if (in_own_stack(stack_pointer) || in_own_module(address) || is_passed(address)) continue;
+    found->stack_pointer = stack_pointer;
+    for (int j = 0; j < PreservedRegisters::kCount; ++j) {
+      unw_word_t word = 0;
+      if (unw_get_reg(&cursor, kPreserved[j], &word) != 0) return false;
+      found->words[j] = word;
+    }
+    return true;
+  }
+#else
+  (void)is_passed;
+  (void)found;
+#endif
+  return false;
+}
+
 bool is_in_signal_handler() {
   Walked walked;
   const auto none = [](unw_word_t, unw_word_t, unw_word_t) { return false; };

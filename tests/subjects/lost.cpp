@@ -166,8 +166,15 @@ SUBJECT_FUNCTION void lose(const std::string& how) {
   }
 }
 
+// Leaves a pointer everywhere in the stack below main(), where the functions that end the process have their frames.
+SUBJECT_FUNCTION void leave_on_stack(void* pointer) {
+  void* volatile copies[2048];
+  for (void* volatile& copy : copies) copy = pointer;
+}
+
 int main(int, char** argv) {
   lose(argv[1]);
   clear_stack();
+  if (std::string(argv[1]) == "left-on-stack") leave_on_stack(allocate_here());
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "tests/catch.h"
@@ -74,6 +75,27 @@ TEST_CASE("a library has variables once it is used", "[device-code]") {
   CHECK(ask(*code, 100, true).known == LoadedCode::Known::kAll);
   code->add(100, {kImage, nullptr}, true);
   CHECK(ask(*code, 100, true).known == LoadedCode::Known::kNotUsed);
+}
+
+TEST_CASE("kernels are known until any code ends", "[device-code]") {
+  const auto code = new_table();
+  const auto kernels = [&] {
+    std::set<std::uint64_t> handles;
+    code->for_each_kernel([&](std::uint64_t handle) { handles.insert(handle); });
+    return handles;
+  };
+  code->add(100, {kImage, nullptr}, true);
+  code->note_kernel(0x1000);
+  code->note_kernel(0x2000);
+  code->note_kernel(0x1000);
+  code->add(200, {kImage, nullptr}, true);
+  CHECK(kernels() == std::set<std::uint64_t>{0x1000, 0x2000});
+  code->remove(100);
+  CHECK(kernels().empty());
+  for (std::uint64_t handle = 1; handle < 100000; ++handle) code->note_kernel(handle * 16);
+  CHECK(kernels().size() > 10000);
+  code->forget_kernels();
+  CHECK(kernels().empty());
 }
 
 TEST_CASE("code that is loaded and unloaded for ever leaves room", "[device-code]") {
