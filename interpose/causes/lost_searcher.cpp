@@ -33,6 +33,7 @@ namespace {
 constexpr std::uint64_t kMostImageBytes = 256 << 20;
 constexpr std::uint64_t kMostImageBytesStopped = 16 << 20;  // all threads of the program wait
 constexpr std::uint64_t kLongestInCopyNs = 20'000'000'000;
+constexpr std::uint64_t kMostBytesToSort = 256 << 20;
 constexpr std::uint64_t kAddressBits = (1ULL << 48) - 1;
 
 // The call does nothing else for MS_ASYNC.
@@ -96,8 +97,8 @@ LostSearch LostSearcher::search() {
   if (all_reached()) return LostSearch::kDone;
   if (frozen_) return search_devices();
   const DriverUse use;
-  DeviceCopies copies(process_, DeviceCopies::When::kAtExit,
-                      clock_ns(CLOCK_MONOTONIC) + longest_search_ns(process_.options) / 2);
+  device_deadline_ns_ = clock_ns(CLOCK_MONOTONIC) + longest_search_ns(process_.options) / 2;
+  DeviceCopies copies(process_, DeviceCopies::When::kAtExit, device_deadline_ns_);
   copies_ = &copies;
   if (!copies.all_idle()) return LostSearch::kDeviceNotRead;
   return variables_.find() ? search_devices() : LostSearch::kDeviceCode;
@@ -123,7 +124,8 @@ LostSearch LostSearcher::search_devices() {
   while (follow_gpu()) {
   }
   if (failure_ != LostSearch::kDone || all_reached()) return failure_;
-  return sort_lost() ? LostSearch::kDone : failure_;
+  sort_lost();
+  return LostSearch::kDone;
 }
 
 LostSearch LostSearcher::reason_not_to() {
@@ -377,7 +379,8 @@ bool LostSearcher::look_at_device(const unsigned char* content, std::uint64_t by
   }
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t part = std::min(bytes - done, DeviceCopies::kMostBytes);
-    if (device_bytes_ + part > process_.options.scan_bytes / 2) return false;
+    if (device_bytes_ + part > process_.options.scan_bytes / 2 || clock_ns(CLOCK_MONOTONIC) > device_deadline_ns_)
+      return false;
     if (!copy(done, part)) {
       copy_in_use_ = copies_->is_stuck();
       return false;
@@ -404,9 +407,20 @@ bool LostSearcher::all_reached() const {
   return true;
 }
 
-bool LostSearcher::sort_lost() {
+void LostSearcher::sort_lost() {
   marks_chunks_ = false;
   mark_ = kReferenced;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) bytes += is_lost(i) ? gpu_[i].end - gpu_[i].begin : 0;
+  if (bytes <= kMostBytesToSort && read_lost() && follow_lost()) return;
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+    if (is_lost(i)) gpu_[i].marks |= kDirectly;
+  }
+  failure_ = LostSearch::kDone;
+}
+
+// Reads what is lost, for what it refers to.
+bool LostSearcher::read_lost() {
   for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
     if (is_lost(i) && !read_block(i)) return false;
   }
@@ -416,7 +430,7 @@ bool LostSearcher::sort_lost() {
     if (!is_lost(i)) continue;
     if ((gpu_[i].marks & kReferenced) == 0) gpu_[i].marks |= kDirectly | (any ? 0 : kVisited);
   }
-  return !any || follow_lost();
+  return true;
 }
 
 bool LostSearcher::follow_lost() {

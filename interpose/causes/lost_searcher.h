@@ -124,7 +124,9 @@ class LostSearcher {
 
   // Divides lost memory into what nothing refers to, and what only lost memory refers to. Of memory that refers to one
   // another in a circle the first one counts as lost directly.
-  bool sort_lost();
+  // Where that would take long, or part of it cannot be read, all of it counts as lost directly.
+  void sort_lost();
+  bool read_lost();
   bool follow_lost();
 
   // Reads all that is followed and was not read.
@@ -162,6 +164,7 @@ class LostSearcher {
   unsigned char* copy_ = nullptr;
   bool copy_in_use_ = false;  // the driver may still write to it
   std::uint64_t device_bytes_ = 0;
+  std::uint64_t device_deadline_ns_ = ~std::uint64_t{0};
   std::uint32_t reading_ = kNone;  // the block whose content is looked at
   std::uint8_t mark_ = kReached;
   bool marks_chunks_ = true;

@@ -60,6 +60,7 @@ const std::vector<Way> kLosses = {
     {"list", {20, 0}},        {"table", {4, 3}},   {"leaked-owner", {1, 0}}, {"circle", {3, 2}},
     {"self", {1, 0}},         {"managed", {1, 0}}, {"pinned", {1, 0}},       {"pool", {1, 0}},
     {"pinned-table", {2, 1}}, {"before", {1, 0}},  {"beside-pipe", {1, 0}},  {"left-on-stack", {1, 0}},
+    {"large-table", {2, 0}},
 };
 
 // Places of a pointer that a complete search finds, and how it went otherwise.

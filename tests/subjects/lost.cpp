@@ -65,6 +65,11 @@ SUBJECT_FUNCTION void store(void* table, int index, void* pointer) {
 }
 
 SUBJECT_FUNCTION void lose(const std::string& how) {
+  if (how == "large-table") {
+    void* table = nullptr;
+    CHECKED(cudaMalloc(&table, 300 << 20));
+    store(table, 1000, allocate_here());
+  }
   if (how == "local") {
     use(allocate_here());
   }
