@@ -9,6 +9,7 @@
 #include "interpose/causes/device_copies.h"
 #include "interpose/causes/module_name.h"
 #include "interpose/causes/process_facts.h"
+#include "interpose/driver/driver.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/format/kinds.h"
 #include "interpose/loader/loader_modules.h"
@@ -232,13 +233,18 @@ void LostSearcher::for_each_object(Visit visit) {
   });
   process_.dump.for_each_record<format::ContextRecord>(format::ChunkType::kContexts,
                                                        [&](const format::ContextRecord& record) {
-                                                         if (record.state == format::ContextState::kAlive)
-                                                           visit(record.handle);
+                                                         if (record.state != format::ContextState::kAlive) return;
+                                                         visit(record.handle);
+                                                         CUmemoryPool pool = nullptr;
+                                                         driver().cuDeviceGetDefaultMemPool(&pool, record.device);
+                                                         if (pool != nullptr)
+                                                           visit(reinterpret_cast<std::uint64_t>(pool));
                                                        });
   code_of(process_).for_each_kernel(visit);
 }
 
 bool LostSearcher::collect_objects() {
+  const DriverUse use;  // for the default pools
   std::uint64_t count = 0;
   for_each_object([&](std::uint64_t) { ++count; });
   if (!objects_.reserve(count + 1)) return false;

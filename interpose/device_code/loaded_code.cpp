@@ -1,7 +1,6 @@
 #include "interpose/device_code/loaded_code.h"
 
 #include <cstring>
-#include <initializer_list>
 
 #include "interpose/base/hash.h"
 #include "interpose/loader/loader_modules.h"
@@ -42,14 +41,41 @@ bool is_in_read_only_segment(std::uint64_t address) {
 }
 
 // NVIDIA's libraries of mathematics, whose kernels keep no pointer of the program in their variables. Their images have
-// hundreds of megabytes.
+// hundreds of megabytes. By the whole name: others wrap them.
+constexpr const char* kNvidiasLibraries[] = {"libcublas.so.",
+                                             "libcublasLt.so.",
+                                             "libcufft.so.",
+                                             "libcurand.so.",
+                                             "libcusolver.so.",
+                                             "libcusolverMg.so.",
+                                             "libcusparse.so.",
+                                             "libcutensor.so.",
+                                             "libcudnn.so.",
+                                             "libcudnn_adv.so.",
+                                             "libcudnn_cnn.so.",
+                                             "libcudnn_graph.so.",
+                                             "libcudnn_ops.so.",
+                                             "libnppc.so.",
+                                             "libnppial.so.",
+                                             "libnppicc.so.",
+                                             "libnppidei.so.",
+                                             "libnppif.so.",
+                                             "libnppig.so.",
+                                             "libnppim.so.",
+                                             "libnppist.so.",
+                                             "libnppisu.so.",
+                                             "libnppitc.so.",
+                                             "libnpps.so.",
+                                             "libcudnn_heuristic.so.",
+                                             "libcudnn_engines_precompiled.so.",
+                                             "libcudnn_engines_runtime_compiled.so."};
+
 bool is_of_nvidias_libraries(std::uint64_t address) {
   struct dl_phdr_info module = {};
   if (!find_module(address, &module) || module.dlpi_name == nullptr) return false;
   const char* slash = std::strrchr(module.dlpi_name, '/');
   const char* name = slash != nullptr ? slash + 1 : module.dlpi_name;
-  for (const char* library :
-       {"libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver", "libcusparse", "libcutensor", "libnpp"}) {
+  for (const char* library : kNvidiasLibraries) {
     if (std::strncmp(name, library, std::strlen(library)) == 0) return true;
   }
   return false;
