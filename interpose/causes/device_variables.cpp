@@ -15,12 +15,6 @@ using format::AllocationRecord;
 using format::ContextRecord;
 using format::Kind;
 
-template <typename T>
-T* map_many(std::uint64_t count) {
-  int error = 0;
-  return static_cast<T*>(map_private(count * sizeof(T), &error));
-}
-
 // The handle of a live context; nullptr: it has ended.
 CUcontext context_of(Process& process, std::uint32_t wanted) {
   CUcontext found = nullptr;
@@ -44,8 +38,8 @@ bool is_alive(Process& process, CUcontext context) {
 }  // namespace
 
 bool DeviceVariables::collect(Process& process, std::uint64_t budget) {
-  names_ = map_many<VariableNames>(1);
-  code_ = map_many<Code>(kMostCode);
+  names_ = map_items<VariableNames>(1);
+  code_ = map_items<Code>(kMostCode);
   if (names_ == nullptr || code_ == nullptr) return false;
   const DriverUse use;
   read_architectures(&architectures_);
@@ -97,7 +91,7 @@ bool DeviceVariables::add_contexts(Process& process, Code code) {
 
 bool DeviceVariables::find() {
   if (code_count_ == 0) return true;
-  list_ = map_many<DeviceVariable>(kMost);
+  list_ = map_items<DeviceVariable>(kMost);
   if (list_ == nullptr) return false;
   for (std::uint32_t i = 0; i < code_count_; ++i) {
     if (!find_of(code_[i])) return false;

@@ -1,7 +1,7 @@
 #include "interpose/causes/driver_threads.h"
 
+#include "interpose/base/module_name.h"
 #include "interpose/base/own_module.h"
-#include "interpose/causes/module_name.h"
 #include "interpose/causes/stopped_threads.h"
 #include "interpose/driver/loaded_drivers.h"
 #include "interpose/loader/loader_modules.h"

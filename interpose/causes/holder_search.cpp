@@ -7,13 +7,13 @@
 // main thread. Not searched: stacks, thread-local variables of libraries and of other threads.
 #include "interpose/causes/holder_search.h"
 
+#include "interpose/base/module_name.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/store_release.h"
 #include "interpose/causes/heap_search.h"
 #include "interpose/causes/live_handles.h"
 #include "interpose/causes/memory_scan.h"
 #include "interpose/causes/middle_search.h"
-#include "interpose/causes/module_name.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/system/clock.h"

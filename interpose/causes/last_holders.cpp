@@ -36,12 +36,6 @@ ucontext_t context_of(const format::StoppedThread& thread) {
 ucontext_t context_of(const format::StoppedThread&) { return {}; }  // processes are not stopped there
 #endif
 
-template <typename Item>
-Item* map_items(std::uint64_t count) {
-  int error = 0;
-  return static_cast<Item*>(map_private(count * sizeof(Item), &error));
-}
-
 bool is_in_data(std::uint64_t address) {
   struct dl_phdr_info module;
   if (!find_module(address, &module)) return false;

@@ -2,8 +2,8 @@
 
 #include <initializer_list>
 
+#include "interpose/base/module_name.h"
 #include "interpose/causes/driver_threads.h"
-#include "interpose/causes/module_name.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"

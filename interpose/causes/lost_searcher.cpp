@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/base/module_name.h"
 #include "interpose/causes/device_copies.h"
-#include "interpose/causes/module_name.h"
 #include "interpose/causes/process_facts.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/loaded_drivers.h"

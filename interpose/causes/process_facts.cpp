@@ -9,11 +9,11 @@
 #include <cstring>
 
 #include "interpose/base/elf_symbols.h"
+#include "interpose/base/module_name.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/causes/driver_threads.h"
 #include "interpose/causes/holder_search.h"
-#include "interpose/causes/module_name.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"

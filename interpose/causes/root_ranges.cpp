@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "interpose/base/module_name.h"
 #include "interpose/base/own_module.h"
 #include "interpose/causes/driver_threads.h"
-#include "interpose/causes/module_name.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/own_memory.h"

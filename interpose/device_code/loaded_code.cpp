@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "interpose/base/hash.h"
+#include "interpose/base/module_name.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/own_memory.h"
 
@@ -72,11 +73,9 @@ constexpr const char* kNvidiasLibraries[] = {"libcublas.so.",
 
 bool is_of_nvidias_libraries(std::uint64_t address) {
   struct dl_phdr_info module = {};
-  if (!find_module(address, &module) || module.dlpi_name == nullptr) return false;
-  const char* slash = std::strrchr(module.dlpi_name, '/');
-  const char* name = slash != nullptr ? slash + 1 : module.dlpi_name;
+  if (!find_module(address, &module)) return false;
   for (const char* library : kNvidiasLibraries) {
-    if (std::strncmp(name, library, std::strlen(library)) == 0) return true;
+    if (begins_with(file_name(module.dlpi_name), library)) return true;
   }
   return false;
 }

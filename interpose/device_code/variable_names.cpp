@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "interpose/base/module_name.h"
+
 namespace culprit {
 namespace {
 
@@ -11,8 +13,6 @@ constexpr std::uint16_t kMachineCuda = 190;
 constexpr std::uint64_t kAddressBytes = 8;
 // Symbols of textures, samplers and surfaces, which refer to memory by a binding (NVIDIA's cuda-gdb, include/elf).
 constexpr unsigned kFirstReference = STT_LOOS;
-
-bool begins_with(const char* text, const char* prefix) { return std::strncmp(text, prefix, std::strlen(prefix)) == 0; }
 
 // The kernels' heap: malloc() and the like, which the driver brings.
 bool takes_from_heap(const char* name, std::size_t length) {

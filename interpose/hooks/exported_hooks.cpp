@@ -92,24 +92,24 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                       \
     CULPRIT_ENTER(symbol, arguments, false)                                                 \
     MeteredLookUp metered(Api::symbol, look_up_key(Api::symbol, CULPRIT_UNPAREN arguments), \
-                          asked_library(CULPRIT_UNPAREN arguments));                        \
+                          argument_of<CUlibrary>(CULPRIT_UNPAREN arguments));               \
     CUresult status = call arguments;                                                       \
     metered.finish(status, looked_up_kernel(status, CULPRIT_UNPAREN arguments));            \
     note_result_by_flags<Api::symbol>(status);                                              \
     return status;                                                                          \
   }
 
-#define HOOK_LAUNCH(symbol, parameters, arguments)                                  \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
-    CULPRIT_ENTER(symbol, arguments, false)                                         \
-    MeteredLaunch metered(Api::symbol, launched_kernel(CULPRIT_UNPAREN arguments)); \
-    CUresult status = call arguments;                                               \
-    metered.finish(status);                                                         \
-    if (CULPRIT_UNLIKELY(metered.is_new()) && status == CUDA_SUCCESS &&             \
-        is_on_thread_stream(Api::symbol, CULPRIT_UNPAREN arguments))                \
-      note_default_stream_of_thread();                                              \
-    note_want_of_memory(Api::symbol, status);                                       \
-    return status;                                                                  \
+#define HOOK_LAUNCH(symbol, parameters, arguments)                                          \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                       \
+    CULPRIT_ENTER(symbol, arguments, false)                                                 \
+    MeteredLaunch metered(Api::symbol, argument_of<CUfunction>(CULPRIT_UNPAREN arguments)); \
+    CUresult status = call arguments;                                                       \
+    metered.finish(status);                                                                 \
+    if (CULPRIT_UNLIKELY(metered.is_new()) && status == CUDA_SUCCESS &&                     \
+        is_on_thread_stream(Api::symbol, CULPRIT_UNPAREN arguments))                        \
+      note_default_stream_of_thread();                                                      \
+    note_want_of_memory(Api::symbol, status);                                               \
+    return status;                                                                          \
   }
 
 #define HOOK_CHECK(symbol, parameters, arguments)                                   \

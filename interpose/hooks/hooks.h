@@ -105,13 +105,7 @@ constexpr bool is_code(format::Kind kind) { return kind == format::Kind::kModule
 // The code that a row loads.
 template <typename... Arguments>
 CodeSource code_source(Arguments... arguments) {
-  CodeSource source = {nullptr, nullptr};
-  const auto look = [&](auto argument) {
-    if constexpr (std::is_same_v<decltype(argument), const void*>) source.image = argument;
-    if constexpr (std::is_same_v<decltype(argument), const char*>) source.path = argument;
-  };
-  (look(arguments), ...);
-  return source;
+  return {argument_of<const void*>(arguments...), argument_of<const char*>(arguments...)};
 }
 
 // The purpose of the memory that the driver takes when one of these is made.

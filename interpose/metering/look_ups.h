@@ -39,15 +39,15 @@ std::uint64_t look_up_key(Api api, Arguments... arguments) {
   return key;
 }
 
-// The kernel among the arguments of a launch; nullptr: there is none, or several.
-template <typename... Arguments>
-const void* launched_kernel(Arguments... arguments) {
-  const void* kernel = nullptr;
+// The last of the arguments of a call that has this type; nullptr: there is none.
+template <typename Wanted, typename... Arguments>
+Wanted argument_of(Arguments... arguments) {
+  Wanted wanted = nullptr;
   const auto look = [&](auto argument) {
-    if constexpr (std::is_same_v<decltype(argument), CUfunction>) kernel = argument;
+    if constexpr (std::is_same_v<decltype(argument), Wanted>) wanted = argument;
   };
   (look(arguments), ...);
-  return kernel;
+  return wanted;
 }
 
 // Whether a launch is on the default stream of its thread: by its function, or by its stream.
@@ -62,17 +62,6 @@ bool is_on_thread_stream(Api api, Arguments... arguments) {
   };
   (look(arguments), ...);
   return on_it;
-}
-
-// The library among the arguments of a look-up; nullptr: there is none.
-template <typename... Arguments>
-CUlibrary asked_library(Arguments... arguments) {
-  CUlibrary library = nullptr;
-  const auto look = [&](auto argument) {
-    if constexpr (std::is_same_v<decltype(argument), CUlibrary>) library = argument;
-  };
-  (look(arguments), ...);
-  return library;
 }
 
 // The handle of code that a look-up with this result wrote to one of its arguments; nullptr: none.

@@ -23,6 +23,13 @@ namespace culprit {
 // handler that forks may have interrupted code that goes on to use the memory in the child.
 void* map_private(std::uint64_t bytes, int* error);
 
+// map_private() for a list of items.
+template <typename Item>
+Item* map_items(std::uint64_t count) {
+  int error = 0;
+  return static_cast<Item*>(map_private(count * sizeof(Item), &error));
+}
+
 // Enlarges a mapping from `old_bytes` to `bytes`, and may move it. Returns nullptr on failure; the old mapping is then
 // unchanged.
 void* enlarge_private(void* memory, std::uint64_t old_bytes, std::uint64_t bytes);

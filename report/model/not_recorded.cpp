@@ -132,9 +132,8 @@ std::string not_searched_text(const Report& report, const Group& group) {
   switch (report.holder_search.state) {
     case HolderSearch::kDone:
       if (report.holder_search.heap != format::HeapSearch::kStopped) return {};
-      return "the search through the heap was given up (CULPRIT_SCAN_SECONDS and CULPRIT_SCAN_BYTES allow more than 2 "
-             "s and "
-             "4 GiB): a global may lead to this "
+      return "the search through the heap was given up (CULPRIT_SCAN_SECONDS and CULPRIT_SCAN_BYTES allow more than "
+             "2 s and 4 GiB): a global may lead to this "
              "memory";
     case HolderSearch::kOff:
       return "globals were not searched (CULPRIT_SCAN=off): one may hold this memory";

@@ -36,9 +36,9 @@ TEST_CASE("the kernel of a launch and of a look-up is among the arguments", "[lo
   CUfunction function = handle<CUfunction>(8);
   CUkernel kernel = handle<CUkernel>(16);
   const CUlaunchConfig* config = nullptr;
-  CHECK(launched_kernel(function, 1U, 1U, CUstream(nullptr)) == function);
-  CHECK(launched_kernel(config, function) == function);
-  CHECK(launched_kernel(static_cast<CUDA_LAUNCH_PARAMS*>(nullptr), 0U, 0U) == nullptr);
+  CHECK(argument_of<CUfunction>(function, 1U, 1U, CUstream(nullptr)) == function);
+  CHECK(argument_of<CUfunction>(config, function) == function);
+  CHECK(argument_of<CUfunction>(static_cast<CUDA_LAUNCH_PARAMS*>(nullptr), 0U, 0U) == nullptr);
   CHECK(looked_up_kernel(CUDA_SUCCESS, &function, kernel) == function);
   CHECK(looked_up_kernel(CUDA_SUCCESS, &kernel, handle<CUlibrary>(8), "name") == kernel);
   CHECK(looked_up_kernel(CUDA_SUCCESS, static_cast<CUfunction*>(nullptr), kernel) == nullptr);
