@@ -61,9 +61,15 @@ GpuBlocks::Collected GpuBlocks::collect(Process& process) {
     if (!is_addressed(record.kind) || count_ == count) return;
     const auto offset = static_cast<std::uint64_t>(reinterpret_cast<const unsigned char*>(&record) - base);
     const std::uint64_t end = record.handle + std::max<std::uint64_t>(record.bytes, 1);
-    list_[count_++] = {
-        record.handle, end, static_cast<format::Ref>(offset / format::kRefUnit), state, record.context, record.device,
-        record.kind,   0};
+    list_[count_++] = {record.handle,
+                       end,
+                       static_cast<format::Ref>(offset / format::kRefUnit),
+                       state,
+                       record.context,
+                       record.device,
+                       record.kind,
+                       0,
+                       0};
     most = std::max(most, end);
   });
   std::sort(list_, list_ + count_, [](const GpuBlock& one, const GpuBlock& other) { return one.begin < other.begin; });

@@ -19,7 +19,8 @@ struct GpuBlock {
   std::uint32_t context;
   std::uint8_t device;
   format::Kind kind;
-  std::uint8_t marks;  // of the search
+  std::uint8_t marks;      // of the search
+  std::uint64_t identity;  // by the driver; 0: not known
 
   bool is_in_host_memory() const { return kind == format::Kind::kPinnedHost; }
 };

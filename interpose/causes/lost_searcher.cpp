@@ -8,6 +8,7 @@
 
 #include "interpose/base/module_name.h"
 #include "interpose/causes/device_copies.h"
+#include "interpose/causes/driver_records.h"
 #include "interpose/causes/process_facts.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/loaded_drivers.h"
@@ -36,6 +37,7 @@ constexpr std::uint64_t kMostImageBytesStopped = 16 << 20;  // all threads of th
 constexpr std::uint64_t kLongestInCopyNs = 20'000'000'000;
 constexpr std::uint64_t kMostBytesToSort = 256 << 20;
 constexpr std::uint64_t kAddressBits = (1ULL << 48) - 1;
+constexpr std::uint64_t kLowTags = 16;
 
 // The call does nothing else for MS_ASYNC.
 bool is_mapped(std::uint64_t begin, std::uint64_t end) {
@@ -244,7 +246,8 @@ void LostSearcher::for_each_object(Visit visit) {
 }
 
 bool LostSearcher::collect_objects() {
-  const DriverUse use;  // for the default pools
+  const DriverUse use;  // for the default pools and the identities
+  ask_identities(&gpu_);
   std::uint64_t count = 0;
   for_each_object([&](std::uint64_t) { ++count; });
   if (!objects_.reserve(count + 1)) return false;
@@ -256,8 +259,25 @@ void LostSearcher::look_at(const unsigned char* copy, std::uint64_t bytes, std::
   filter_.for_each(copy, bytes, [&](std::uint64_t i) {
     std::uint64_t word = 0;
     std::memcpy(&word, copy + i, sizeof(word));
-    look_at(word & kAddressBits, address + i);
+    if (may_be_pointer(word, address + i)) look_at(word & kAddressBits, address + i);
   });
+}
+
+bool LostSearcher::may_be_pointer(std::uint64_t word, std::uint64_t where) const {
+  if (word <= kAddressBits || tags_ == Tags::kAny) return true;
+  if (where % sizeof(word) != 0) return false;
+  if (tags_ == Tags::kAligned) return true;
+  const std::uint64_t address = word & kAddressBits;
+  bool begins = false;
+  gpu_.find(address, [&](std::uint32_t number) { begins = begins || address - gpu_[number].begin < kLowTags; });
+  if (begins || !marks_chunks_) return begins;
+  const std::uint32_t block = blocks_.find(address);
+  return block != HeapBlocks::kNone && address - blocks_.begin_of(block) < kLowTags;
+}
+
+void LostSearcher::note_place_of(std::uint64_t bytes, bool constant) {
+  constexpr std::uint64_t kMostBytesOfAny = 64 << 10;
+  tags_ = bytes > kMostBytesOfAny ? Tags::kOfBegins : constant ? Tags::kAligned : Tags::kAny;
 }
 
 void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {
@@ -290,6 +310,7 @@ void LostSearcher::reach(std::uint32_t number, std::uint64_t where) {
 }
 
 bool LostSearcher::read(const RootRange& range) {
+  note_place_of(range.end - range.begin, range.constant);
   switch (reader_.read(range)) {
     case WholeRead::kDone:
       return true;
@@ -311,7 +332,7 @@ bool LostSearcher::read_roots() {
   }
   place_ = "a root";
   if (!drivers_.for_each_register_list([this](std::uint64_t begin, std::uint64_t end) {
-        return read({begin, end, false, true});
+        return read({begin, end, false, true, false});
       }))
     return false;
   for (const RootRange& range : roots_) {
@@ -325,7 +346,8 @@ bool LostSearcher::follow_host() {
   while (read_ != queued_) {
     const std::uint32_t block = queue_[read_++];
     place_ = "a chunk of malloc";
-    if (!read({blocks_.begin_of(block), blocks_.end_of(block), false, true})) return false;
+    if (is_driver_record(blocks_.begin_of(block), blocks_.end_of(block), gpu_, map_)) continue;
+    if (!read({blocks_.begin_of(block), blocks_.end_of(block), false, true, false})) return false;
   }
   return true;
 }
@@ -377,6 +399,7 @@ bool LostSearcher::read_on_device(const GpuBlock& block) {
 template <typename Copy>
 bool LostSearcher::look_at_device(const unsigned char* content, std::uint64_t bytes, std::uint64_t address, Copy copy) {
   constexpr std::uint64_t kOverlap = sizeof(std::uint64_t) - 1;
+  note_place_of(bytes, false);
   if (frozen_) {
     if (content == nullptr) return false;
     device_bytes_ += bytes;

@@ -102,6 +102,11 @@ class LostSearcher {
 
   // Marks the memory that a copy refers to.
   void look_at(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address);
+  // Pointers with tags above their 48 bits that are believed. Numbers in large arrays, and parts of two pointers that
+  // stand one after the other, look like them, too, and would hide losses.
+  enum class Tags { kAny, kAligned, kOfBegins };
+  void note_place_of(std::uint64_t bytes, bool constant);
+  bool may_be_pointer(std::uint64_t word, std::uint64_t where) const;
   void look_at(std::uint64_t address, std::uint64_t where);
   void reach(std::uint32_t number, std::uint64_t where);
   void note_place(std::uint32_t number, std::uint64_t address, std::uint64_t where);
@@ -154,6 +159,7 @@ class LostSearcher {
   const std::uint64_t* words_ = nullptr;  // of the command
   std::uint64_t word_count_ = 0;
   bool in_roots_ = false;
+  Tags tags_ = Tags::kAny;  // in the memory that is looked at
   WholeReader reader_;
   HandleSet objects_ = {};
   DeviceCopies* copies_ = nullptr;

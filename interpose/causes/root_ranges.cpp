@@ -53,6 +53,14 @@ struct Arena {
   }
 };
 
+// The page behind a module's data if `address` lies in its data; else `address`.
+std::uint64_t page_behind_module(std::uint64_t address) {
+  struct dl_phdr_info module = {};
+  MemoryRange extent = {};
+  if (!find_module(address, &module) || !module_extent(module, &extent.begin, &extent.end)) return address;
+  return std::max(address, (extent.end + kPage - 1) / kPage * kPage);
+}
+
 }  // namespace
 
 // The part of libc's data that is no root; empty if it is not found.
@@ -127,32 +135,36 @@ const RootRanges::Skip* RootRanges::skip_behind(std::uint64_t address) const {
                           [](std::uint64_t wanted, const Skip& one) { return wanted < one.end; });
 }
 
-// Divides private memory into chunks of malloc and the rest. Behind a range that is left out another mapping may begin,
-// which the kernel has joined with this one: malloc's chunks are looked for there, too. Those with a mapping of their
-// own begin with a page; the ranges need not.
+// Divides private memory into chunks of malloc and the rest. Behind a range that is left out, and behind the data of a
+// module, another mapping may begin, which the kernel has joined with this one: malloc's chunks are looked for there,
+// too. Those with a mapping of their own begin with a page; the ranges need not.
 void RootRanges::add_private(std::uint64_t begin, std::uint64_t end, HeapBlocks* blocks) {
   const auto rest = [&](std::uint64_t from, std::uint64_t to) {
-    if (from < to) add(from, to, false, true);
+    if (from < to) add({from, to, false, true, false});
   };
   while (begin < end) {
     const Skip* skip = skip_behind(begin);
-    const bool last = skip == skips_ + skip_count_ || skip->begin >= end;
-    const std::uint64_t stop = last ? end : std::max(begin, skip->begin);
+    const bool skips = skip != skips_ + skip_count_ && skip->begin < end;
+    const std::uint64_t behind = page_behind_module(begin);
+    const bool of_module = behind > begin;
+    const std::uint64_t until = skips ? std::max(begin, skip->begin) : end;
+    const std::uint64_t stop = of_module ? std::min(until, behind) : until;
     const std::uint64_t first_page = (begin + kPage - 1) / kPage * kPage;
     const std::uint64_t last_page = stop / kPage * kPage;
-    if (first_page < last_page) {
+    if (!of_module && first_page < last_page) {
       rest(begin, first_page);
       blocks->add_mapping({first_page, last_page}, rest);
       rest(last_page, stop);
     } else {
       rest(begin, stop);
     }
-    if (last) return;
-    begin = std::max(begin, skip->end);
+    begin = stop < until ? stop : skips ? std::max(begin, skip->end) : end;
   }
 }
 
-void RootRanges::add(std::uint64_t begin, std::uint64_t end, bool shared, bool readable) {
+void RootRanges::add(const RootRange& range) {
+  std::uint64_t begin = range.begin;
+  const std::uint64_t end = range.end;
   const Skip* skip = std::upper_bound(skips_, skips_ + skip_count_, begin,
                                       [](std::uint64_t wanted, const Skip& one) { return wanted < one.begin; });
   if (skip != skips_) --skip;
@@ -167,8 +179,9 @@ void RootRanges::add(std::uint64_t begin, std::uint64_t end, bool shared, bool r
       }
       // A pointer may lie across the border of two ranges.
       constexpr std::uint64_t kBytesBefore = sizeof(std::uint64_t) - 1;
-      const bool continues = count_ != 0 && list_[count_ - 1].end == begin && list_[count_ - 1].readable && readable;
-      list_[count_++] = {continues ? begin - kBytesBefore : begin, stop, shared, readable};
+      const bool continues =
+          count_ != 0 && list_[count_ - 1].end == begin && list_[count_ - 1].readable && range.readable;
+      list_[count_++] = {continues ? begin - kBytesBefore : begin, stop, range.shared, range.readable, range.constant};
     }
     if (last) return;
     begin = std::max(begin, skip->end);
@@ -195,7 +208,8 @@ bool RootRanges::collect(const MemoryMap& map, std::uint64_t stack_pointer, cons
     const std::uint64_t begin = on_stack ? stack_pointer / 8 * 8 : mapping->begin;
     constexpr int kWritable = PROT_READ | PROT_WRITE;
     if (shared || mapping->file || on_stack || (mapping->protection & kWritable) != kWritable) {
-      add(begin, mapping->end, shared, readable);
+      const bool constant = mapping->file && !shared && (mapping->protection & PROT_WRITE) == 0;
+      add({begin, mapping->end, shared, readable, constant});
     } else {
       add_private(begin, mapping->end, blocks);
     }

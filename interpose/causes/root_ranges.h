@@ -19,6 +19,7 @@ struct RootRange {
   std::uint64_t end;
   bool shared;    // others may write it, and the kernel does not say which pages have data
   bool readable;  // otherwise it must have no written pages
+  bool constant;  // the loader alone wrote it
 };
 
 class RootRanges {
@@ -54,7 +55,7 @@ class RootRanges {
   void join_skips();
   const Skip* skip_behind(std::uint64_t address) const;
   void add_private(std::uint64_t begin, std::uint64_t end, HeapBlocks* blocks);
-  void add(std::uint64_t begin, std::uint64_t end, bool shared, bool readable);
+  void add(const RootRange& range);
 
   RootRange* list_ = nullptr;
   std::uint64_t count_ = 0;

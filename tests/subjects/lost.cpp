@@ -13,6 +13,7 @@
 
 #include "tests/subjects/check.h"
 #include "tests/subjects/clear_stack.h"
+#include "tests/subjects/driver_record.h"
 
 struct Owner {
   long id = 0;
@@ -21,6 +22,8 @@ struct Owner {
 
 void* g_buffer = nullptr;
 void** g_table = nullptr;
+uintptr_t* g_words = nullptr;
+uintptr_t g_old_word = 0;
 std::vector<void*> g_vector;
 std::map<std::string, void*> g_map;
 std::unique_ptr<Owner> g_owner;
@@ -56,6 +59,9 @@ SUBJECT_FUNCTION void* allocate_from_pool() {
   CHECKED(cudaStreamSynchronize(nullptr));
   return pointer;
 }
+
+// A word that a search for holders takes for a number.
+uintptr_t tagged(void* memory) { return reinterpret_cast<uintptr_t>(memory) | uintptr_t{5} << 48; }
 
 // A parameter that goes out of scope.
 SUBJECT_FUNCTION void use(void* memory) { CHECKED(memory == nullptr ? 1 : 0); }
@@ -163,6 +169,22 @@ SUBJECT_FUNCTION void lose(const std::string& how) {
     CHECKED(pipe(others));
     CHECKED(write(others[1], "12345678", 8) == 8 ? 0 : 1);
     close(others[1]);
+  }
+  if (how == "driver-record") g_old_word = tagged(make_driver_record(allocate_here(), true));
+  if (how == "inner-record") {
+    // Memory that the driver made for itself, and whose record leads to others.
+    void* kept = allocate_here();
+    auto* record = make_driver_record(reinterpret_cast<void*>(uintptr_t{1} << 46), true);
+    g_old_word = tagged(record);
+    record[50] = reinterpret_cast<uintptr_t>(kept);
+  }
+  if (how == "numbers") {
+    // Words of a large array whose lower bits lead into the memory, and parts of others that do.
+    g_words = static_cast<uintptr_t*>(calloc(1 << 17, sizeof(uintptr_t)));
+    const auto address = reinterpret_cast<uintptr_t>(allocate_here());
+    g_words[1000] = (address + 5000) | uintptr_t{0x3f54} << 48;
+    const uintptr_t word = address | uintptr_t{0xf8a5} << 48;
+    memcpy(reinterpret_cast<char*>(g_words) + 16003, &word, sizeof(word));
   }
   if (how == "before") {
     // The memory right before a held address is not held.

@@ -33,6 +33,7 @@
 
 #include "tests/subjects/check.h"
 #include "tests/subjects/clear_stack.h"
+#include "tests/subjects/driver_record.h"
 
 #define obstack_chunk_alloc malloc
 #define obstack_chunk_free free
@@ -281,6 +282,21 @@ SUBJECT_FUNCTION void keep_in_words(const std::string& how) {
   if (how == "end") g_bytes = static_cast<char*>(allocate_here()) + 11001;
   if (how == "one-based") g_bytes = static_cast<char*>(allocate_here()) - sizeof(double);
   if (how == "tagged") g_word = reinterpret_cast<uintptr_t>(allocate_here()) | uintptr_t{0xabcd} << 48;
+  if (how == "tagged-in-large") {
+    auto* words = static_cast<uintptr_t*>(calloc(1 << 17, sizeof(uintptr_t)));
+    words[1000] = reinterpret_cast<uintptr_t>(allocate_here()) | uintptr_t{0x3f54} << 48 | 5;
+    g_bytes = reinterpret_cast<char*>(words);
+  }
+  if (how == "tagged-middle") {
+    g_node = new Node;
+    g_node->memory = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(allocate_here()) + 500) | uintptr_t{3} << 48);
+  }
+  if (how == "tagged-packed") {
+    g_packed.memory = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(allocate_here()) | uintptr_t{0xabcd} << 48);
+  }
+  if (how == "like-driver-record") {
+    g_word = reinterpret_cast<uintptr_t>(make_driver_record(allocate_here(), false)) | uintptr_t{5} << 48;
+  }
   if (how == "low-tag") g_word = reinterpret_cast<uintptr_t>(allocate_here()) | 7;
   if (how == "packed") g_packed.memory = allocate_here();
   if (how == "thread-local") t_pointer = allocate_here();

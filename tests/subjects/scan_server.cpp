@@ -189,7 +189,7 @@ int main(int, char** argv) {
     use_another();
   } else if (how == "large") {
     keep_all();
-    static std::vector<char> large(64 << 20, 'x');
+    static std::vector<char> large(256 << 20, 'x');
     CHECKED(large[1 << 20] == 'x' ? 0 : 1);
   } else if (how != "nothing") {
     start(argv[1]);

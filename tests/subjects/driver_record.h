@@ -1,0 +1,28 @@
+// A record of an allocation as NVIDIA's driver has it in the heap of the process.
+#pragma once
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "tests/subjects/check.h"
+
+// Without the identity that the driver knows, such a record is the program's.
+SUBJECT_FUNCTION uintptr_t* make_driver_record(void* memory, bool identity) {
+  constexpr unsigned long long kOther = 700;
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  unsigned long long number = kOther;
+  using Ask = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+  const auto ask =
+      reinterpret_cast<Ask>(dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuPointerGetAttribute"));
+  if (ask(&number, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS) number = kOther;
+  auto* words = static_cast<uintptr_t*>(calloc(71, sizeof(uintptr_t)));
+  words[4] = address;
+  words[5] = reinterpret_cast<uintptr_t>(words);
+  words[8] = words[11] = 11264;
+  words[12] = words[13] = address;
+  words[15] = identity ? number : 0;
+  return words;
+}
