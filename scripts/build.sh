@@ -23,6 +23,7 @@ scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binuti
   libncurses-dev systemtap-sdt-dev
 [[ " $*" == *" -DCULPRIT_D3="* ]] || scripts/install-packages.sh node-d3
 scripts/cuda-headers.sh build/deps
+scripts/cuda-compiler.sh build/deps
 scripts/build-libunwind.sh build/deps
 scripts/build-decompressors.sh build/deps
 scripts/build-prometheus.sh build/deps

@@ -28,6 +28,7 @@ deps=$root/build/deps
 toolchain=$deps/toolchain
 scripts/build-toolchain.sh "$deps"
 scripts/cuda-headers.sh "$deps"
+scripts/cuda-compiler.sh "$deps/packages"
 cc="$toolchain/usr/bin/x86_64-linux-gnu-gcc-11 --sysroot=$toolchain"
 CC=$cc scripts/build-libunwind.sh "$deps/packages"
 CC=$cc scripts/build-decompressors.sh "$deps/packages"

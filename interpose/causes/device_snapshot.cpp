@@ -8,11 +8,16 @@
 
 namespace culprit {
 
-void DeviceSnapshot::take(Process& process, const GpuBlocks& blocks, DeviceVariables* variables,
-                          std::uint64_t deadline_ns) {
+void DeviceSnapshot::take(Process& process, const GpuBlocks& blocks, DeviceVariables* variables, const MemoryMap& map,
+                          DevicePointers* pointers, std::uint64_t deadline_ns) {
+  pointers_ = pointers;
   const DriverUse use;
   DeviceCopies copies(process, DeviceCopies::When::kInRunningProgram, deadline_ns);
-  if (!copies.all_idle() || !variables->find() || !make_room(blocks, *variables)) return;
+  if (!copies.all_idle() || !variables->find()) return;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < blocks.size(); ++i) bytes += blocks[i].end - blocks[i].begin;
+  if (bytes > kMostBytes) pointers->take(process, blocks, map, false, deadline_ns);
+  if (!make_room(blocks, *variables)) return;
   taken_ = copy_blocks(blocks, &copies) && copy_variables(*variables, &copies);
   in_use_ = copies.is_stuck();
 }
@@ -25,6 +30,7 @@ bool DeviceSnapshot::make_room(const GpuBlocks& blocks, const DeviceVariables& v
   bytes_ = 0;
   for (std::uint32_t i = 0; i < blocks.size(); ++i) {
     offsets_[i] = bytes_;
+    if (pointers_->knows(i)) continue;
     bytes_ += blocks[i].end - blocks[i].begin;
     if (bytes_ > kMostBytes) return false;
   }
@@ -38,7 +44,7 @@ bool DeviceSnapshot::make_room(const GpuBlocks& blocks, const DeviceVariables& v
 
 bool DeviceSnapshot::copy_blocks(const GpuBlocks& blocks, DeviceCopies* copies) {
   for (std::uint32_t i = 0; i < blocks.size(); ++i) {
-    const std::uint64_t bytes = blocks[i].end - blocks[i].begin;
+    const std::uint64_t bytes = pointers_->knows(i) ? 0 : blocks[i].end - blocks[i].begin;
     for (std::uint64_t done = 0; done < bytes; done += DeviceCopies::kMostBytes) {
       const std::uint64_t part = std::min(bytes - done, DeviceCopies::kMostBytes);
       if (!copies->read(blocks[i], done, part, content_ + offsets_[i] + done)) return false;

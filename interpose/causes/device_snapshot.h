@@ -1,17 +1,20 @@
 // The content of all memory of the GPU at one moment, pinned memory and the variables of device code included, for a
-// search in a copy of the process, which cannot call the driver.
+// search in a copy of the process, which cannot call the driver. Of more than 64 MiB only the pointers are kept
+// (device_pointers.h), where a kernel can find them.
 //
 // Private memory of its own, never malloc. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 
+#include "interpose/causes/device_pointers.h"
 #include "interpose/causes/device_variables.h"
 #include "interpose/causes/gpu_blocks.h"
 
 namespace culprit {
 
 class DeviceCopies;
+class MemoryMap;
 struct Process;
 
 class DeviceSnapshot {
@@ -20,8 +23,9 @@ class DeviceSnapshot {
   static constexpr std::uint64_t kMostBytes = 64 << 20;
 
   // Copies the blocks and the variables until the deadline. If it cannot copy all of them, nothing is there. On the
-  // tracker's own stack, inside a Recording.
-  void take(Process& process, const GpuBlocks& blocks, DeviceVariables* variables, std::uint64_t deadline_ns);
+  // tracker's own stack, inside a Recording. `map`: of the process. What `pointers` then knows is not copied.
+  void take(Process& process, const GpuBlocks& blocks, DeviceVariables* variables, const MemoryMap& map,
+            DevicePointers* pointers, std::uint64_t deadline_ns);
   void close();
 
   // The content of a block; nullptr: it was not copied.
@@ -34,6 +38,7 @@ class DeviceSnapshot {
   bool copy_blocks(const GpuBlocks& blocks, DeviceCopies* copies);
   bool copy_variables(const DeviceVariables& variables, DeviceCopies* copies);
 
+  const DevicePointers* pointers_ = nullptr;
   std::uint64_t* offsets_ = nullptr;
   std::uint64_t offset_bytes_ = 0;
   std::uint64_t variables_ = 0;  // their offset

@@ -118,9 +118,9 @@ bool DeviceVariables::find_of(const Code& code) {
 }
 
 void DeviceVariables::close() {
-  if (names_ != nullptr) unmap_private(names_, sizeof(VariableNames));
-  if (code_ != nullptr) unmap_private(code_, kMostCode * sizeof(Code));
-  if (list_ != nullptr) unmap_private(list_, kMost * sizeof(DeviceVariable));
+  unmap_items(names_, 1);
+  unmap_items(code_, kMostCode);
+  unmap_items(list_, kMost);
   names_ = nullptr;
   code_ = nullptr;
   list_ = nullptr;

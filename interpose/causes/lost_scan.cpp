@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include <algorithm>
 #include <new>
 
 #include "interpose/base/placement.h"
@@ -23,8 +24,15 @@ namespace {
 
 using format::ScanPhase;
 
-// All threads of the program wait meanwhile.
-constexpr std::uint64_t kLongestOnDevicesNs = 20'000'000;
+// All threads of the program wait while devices are read: for this long at least, or for what the copy and the rest
+// leave of the longest stop.
+constexpr std::uint64_t kLeastOnDevicesNs = 20'000'000;
+
+std::uint64_t longest_on_devices_ns(std::uint64_t most_us) {
+  constexpr std::uint64_t kRestUs = 3000;
+  const std::uint64_t rest_us = copying_microseconds(culprit_scan.private_bytes) + kRestUs;
+  return std::max(most_us > rest_us ? (most_us - rest_us) * 1000 : 0, kLeastOnDevicesNs);
+}
 
 void set_phase(ScanPhase phase, int error = 0) {
   culprit_scan.error = error;
@@ -76,7 +84,7 @@ void write_result(LostSearcher& search) {
 }
 
 // Returns the number of the copy, an errno, negative, or 0: none is needed.
-long search_in_copy(FrozenSearch* frozen, const std::uint64_t* words, std::uint64_t count) {
+long search_in_copy(FrozenSearch* frozen, const std::uint64_t* words, std::uint64_t count, std::uint64_t devices_ns) {
   LostSearcher& search = frozen->search;
   culprit_scan.reason = search.prepare();
   const GpuBlocks& blocks = search.memory();
@@ -85,7 +93,7 @@ long search_in_copy(FrozenSearch* frozen, const std::uint64_t* words, std::uint6
   for (std::uint32_t i = 0; i < blocks.size(); ++i) culprit_scan.live_bytes += blocks[i].end - blocks[i].begin;
   if (culprit_scan.reason != format::LostSearch::kDone || blocks.size() == 0) return 0;
   culprit_scan.frozen_ns = clock_ns(CLOCK_MONOTONIC);
-  search.freeze(words, count, culprit_scan.frozen_ns + kLongestOnDevicesNs);
+  search.freeze(words, count, culprit_scan.frozen_ns + devices_ns);
   const long copy = make_frozen_child(FrozenFiles::kOwn);
   if (copy == 0) run_in_copy(search);
   return copy;
@@ -112,7 +120,7 @@ void begin_lost_scan(Process& process, const std::uint64_t* words, std::uint64_t
     return;
   }
   auto* frozen = new (memory) FrozenSearch(process);
-  const long copy = search_in_copy(frozen, words, count);
+  const long copy = search_in_copy(frozen, words, count, longest_on_devices_ns(most));
   frozen->search.close();
   frozen->~FrozenSearch();
   unmap_private(memory, sizeof(FrozenSearch));

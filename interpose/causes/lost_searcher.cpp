@@ -19,6 +19,7 @@
 #include "interpose/process/process.h"
 #include "interpose/stacks/stack.h"
 #include "interpose/system/clock.h"
+#include "interpose/system/os.h"
 #include "interpose/system/own_memory.h"
 #include "interpose/system/own_ranges.h"
 #include "interpose/system/raw_calls.h"
@@ -37,6 +38,7 @@ constexpr std::uint64_t kMostImageBytesStopped = 16 << 20;  // all threads of th
 constexpr std::uint64_t kLongestInCopyNs = 20'000'000'000;
 constexpr std::uint64_t kMostBytesToSort = 256 << 20;
 constexpr std::uint64_t kAddressBits = (1ULL << 48) - 1;
+constexpr std::uint64_t kMostBytesOfAnyTag = 64 << 10;
 constexpr std::uint64_t kLowTags = 16;
 
 // The call does nothing else for MS_ASYNC.
@@ -68,8 +70,8 @@ void LostSearcher::freeze(const std::uint64_t* words, std::uint64_t count, std::
   const std::uint64_t used = count == 0 ? 0 : 1 + 2 * ranges;
   words_ = words + used;
   word_count_ = count - used;
-  snapshot_.take(process_, gpu_, &variables_, deadline_ns);
   all_mappings_ = before_.read();
+  snapshot_.take(process_, gpu_, &variables_, before_, &pointers_, deadline_ns);
 }
 
 LostSearch LostSearcher::prepare() {
@@ -115,6 +117,7 @@ void LostSearcher::close() {
   gpu_.close();
   reader_.close();
   snapshot_.close();
+  pointers_.close();
   variables_.close();
   objects_.release();
   if (queue_ != nullptr) unmap_private(queue_, queue_bytes_);
@@ -122,7 +125,7 @@ void LostSearcher::close() {
 }
 
 LostSearch LostSearcher::search_devices() {
-  if (reached_bytes() > process_.options.scan_bytes / 2) return LostSearch::kDeviceNotRead;
+  if (bytes_to_copy(true) > process_.options.scan_bytes / 2) return LostSearch::kDeviceNotRead;
   if (!read_variables()) return failure_;
   while (follow_gpu()) {
   }
@@ -259,25 +262,37 @@ void LostSearcher::look_at(const unsigned char* copy, std::uint64_t bytes, std::
   filter_.for_each(copy, bytes, [&](std::uint64_t i) {
     std::uint64_t word = 0;
     std::memcpy(&word, copy + i, sizeof(word));
-    if (may_be_pointer(word, address + i)) look_at(word & kAddressBits, address + i);
+    if (leads_somewhere(word & kAddressBits) && may_be_pointer(word, address + i))
+      look_at(word & kAddressBits, address + i);
   });
 }
 
 bool LostSearcher::may_be_pointer(std::uint64_t word, std::uint64_t where) const {
-  if (word <= kAddressBits || tags_ == Tags::kAny) return true;
-  if (where % sizeof(word) != 0) return false;
-  if (tags_ == Tags::kAligned) return true;
-  const std::uint64_t address = word & kAddressBits;
+  if (word <= kAddressBits) return true;
+  if (where % sizeof(word) != 0) return !in_large_ && !is_of_two(where);
+  return !in_large_ || leads_to_begin(word & kAddressBits);
+}
+
+bool LostSearcher::is_of_two(std::uint64_t where) const {
+  std::uint64_t words[2] = {};
+  if (os.read_own_memory(words, where / sizeof(words[0]) * sizeof(words[0]), sizeof(words)) != sizeof(words))
+    return false;
+  const auto is_plain = [this](std::uint64_t word) { return word >> 32 == 0 || map_.find(word) != nullptr; };
+  return is_plain(words[0]) && is_plain(words[1]);
+}
+
+bool LostSearcher::leads_somewhere(std::uint64_t address) const {
+  bool leads = marks_chunks_ && blocks_.find(address) != HeapBlocks::kNone;
+  gpu_.find(address, [&](std::uint32_t) { leads = true; });
+  return leads;
+}
+
+bool LostSearcher::leads_to_begin(std::uint64_t address) const {
   bool begins = false;
   gpu_.find(address, [&](std::uint32_t number) { begins = begins || address - gpu_[number].begin < kLowTags; });
   if (begins || !marks_chunks_) return begins;
   const std::uint32_t block = blocks_.find(address);
   return block != HeapBlocks::kNone && address - blocks_.begin_of(block) < kLowTags;
-}
-
-void LostSearcher::note_place_of(std::uint64_t bytes, bool constant) {
-  constexpr std::uint64_t kMostBytesOfAny = 64 << 10;
-  tags_ = bytes > kMostBytesOfAny ? Tags::kOfBegins : constant ? Tags::kAligned : Tags::kAny;
 }
 
 void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {
@@ -310,7 +325,7 @@ void LostSearcher::reach(std::uint32_t number, std::uint64_t where) {
 }
 
 bool LostSearcher::read(const RootRange& range) {
-  note_place_of(range.end - range.begin, range.constant);
+  in_large_ = range.end - range.begin > kMostBytesOfAnyTag;
   switch (reader_.read(range)) {
     case WholeRead::kDone:
       return true;
@@ -332,7 +347,7 @@ bool LostSearcher::read_roots() {
   }
   place_ = "a root";
   if (!drivers_.for_each_register_list([this](std::uint64_t begin, std::uint64_t end) {
-        return read({begin, end, false, true, false});
+        return read({begin, end, false, true});
       }))
     return false;
   for (const RootRange& range : roots_) {
@@ -347,7 +362,7 @@ bool LostSearcher::follow_host() {
     const std::uint32_t block = queue_[read_++];
     place_ = "a chunk of malloc";
     if (is_driver_record(blocks_.begin_of(block), blocks_.end_of(block), gpu_, map_)) continue;
-    if (!read({blocks_.begin_of(block), blocks_.end_of(block), false, true, false})) return false;
+    if (!read({blocks_.begin_of(block), blocks_.end_of(block), false, true})) return false;
   }
   return true;
 }
@@ -391,15 +406,33 @@ bool LostSearcher::read_block(std::uint32_t number) {
 }
 
 bool LostSearcher::read_on_device(const GpuBlock& block) {
+  if (pointers_.knows(reading_)) {
+    follow_pointers(block);
+    return true;
+  }
   return look_at_device(
       snapshot_.content_of(reading_), block.end - block.begin, block.begin,
       [&](std::uint64_t offset, std::uint64_t bytes) { return copies_->read(block, offset, bytes, copy_); });
 }
 
+void LostSearcher::follow_pointers(const GpuBlock& block) {
+  device_bytes_ += block.end - block.begin;
+  pointers_.for_each_in(
+      reading_,
+      [&](std::uint32_t number) {
+        if (mark_ == kReached) gpu_[number].marks |= kElsewhere;
+        reach(number, block.begin);
+      },
+      [&](std::uint64_t address, bool to_begin) {
+        if (to_begin && !leads_to_begin(address)) return;
+        look_at(address, block.begin);
+      });
+}
+
 template <typename Copy>
 bool LostSearcher::look_at_device(const unsigned char* content, std::uint64_t bytes, std::uint64_t address, Copy copy) {
   constexpr std::uint64_t kOverlap = sizeof(std::uint64_t) - 1;
-  note_place_of(bytes, false);
+  in_large_ = bytes > kMostBytesOfAnyTag;
   if (frozen_) {
     if (content == nullptr) return false;
     device_bytes_ += bytes;
@@ -421,12 +454,19 @@ bool LostSearcher::look_at_device(const unsigned char* content, std::uint64_t by
   return true;
 }
 
-std::uint64_t LostSearcher::reached_bytes() const {
-  std::uint64_t bytes = 0;
-  for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
-    if ((gpu_[i].marks & kReached) != 0) bytes += gpu_[i].end - gpu_[i].begin;
-  }
-  return bytes;
+std::uint64_t LostSearcher::bytes_to_copy(bool reached) {
+  const auto count = [&] {
+    std::uint64_t bytes = 0;
+    for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+      if (is_lost(i) != reached && !pointers_.knows(i)) bytes += gpu_[i].end - gpu_[i].begin;
+    }
+    return bytes;
+  };
+  const std::uint64_t bytes = count();
+  if (frozen_ || bytes <= DeviceSnapshot::kMostBytes || tried_pointers_) return bytes;
+  tried_pointers_ = true;
+  pointers_.take(process_, gpu_, map_, true, device_deadline_ns_);
+  return count();
 }
 
 bool LostSearcher::all_reached() const {
@@ -439,9 +479,7 @@ bool LostSearcher::all_reached() const {
 void LostSearcher::sort_lost() {
   marks_chunks_ = false;
   mark_ = kReferenced;
-  std::uint64_t bytes = 0;
-  for (std::uint32_t i = 0; i < gpu_.size(); ++i) bytes += is_lost(i) ? gpu_[i].end - gpu_[i].begin : 0;
-  if (bytes <= kMostBytesToSort && read_lost() && follow_lost()) return;
+  if (bytes_to_copy(false) <= kMostBytesToSort && read_lost() && follow_lost()) return;
   for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
     if (is_lost(i)) gpu_[i].marks |= kDirectly;
   }

@@ -8,6 +8,7 @@
 
 #include "interpose/causes/address_filter.h"
 #include "interpose/causes/caller_state.h"
+#include "interpose/causes/device_pointers.h"
 #include "interpose/causes/device_snapshot.h"
 #include "interpose/causes/device_variables.h"
 #include "interpose/causes/driver_threads.h"
@@ -102,11 +103,13 @@ class LostSearcher {
 
   // Marks the memory that a copy refers to.
   void look_at(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address);
-  // Pointers with tags above their 48 bits that are believed. Numbers in large arrays, and parts of two pointers that
-  // stand one after the other, look like them, too, and would hide losses.
-  enum class Tags { kAny, kAligned, kOfBegins };
-  void note_place_of(std::uint64_t bytes, bool constant);
+  // Whether a word may be a pointer with a tag above its 48 bits. Numbers in large arrays look like one, and so do
+  // parts of two words that stand one after the other: they would hide losses.
   bool may_be_pointer(std::uint64_t word, std::uint64_t where) const;
+  // Whether the word at `where`, which is not aligned, lies across two that are addresses or small numbers.
+  bool is_of_two(std::uint64_t where) const;
+  bool leads_somewhere(std::uint64_t address) const;
+  bool leads_to_begin(std::uint64_t address) const;
   void look_at(std::uint64_t address, std::uint64_t where);
   void reach(std::uint32_t number, std::uint64_t where);
   void note_place(std::uint32_t number, std::uint64_t address, std::uint64_t where);
@@ -118,12 +121,16 @@ class LostSearcher {
   bool follow_gpu();
   bool read_block(std::uint32_t number);
   bool read_on_device(const GpuBlock& block);
+  // Instead of reading it: what is known of the block that is read.
+  void follow_pointers(const GpuBlock& block);
   // Looks at memory of the GPU at `address`: in a frozen copy at its `content`, else by copy(offset, bytes) in parts.
   template <typename Copy>
   bool look_at_device(const unsigned char* content, std::uint64_t bytes, std::uint64_t address, Copy copy);
   // Reads the variables of device code, and all that they lead to.
   bool read_variables();
-  std::uint64_t reached_bytes() const;
+  // Bytes of memory of the GPU that was reached, or that is lost, which have to be copied to be read. In the process
+  // the kernel is tried first if they are many.
+  std::uint64_t bytes_to_copy(bool reached);
   bool all_reached() const;
   bool is_lost(std::uint32_t number) const { return (gpu_[number].marks & kReached) == 0; }
 
@@ -148,6 +155,8 @@ class LostSearcher {
   MemoryMap before_;  // of the process, when the copy was made
   bool all_mappings_ = false;
   DeviceSnapshot snapshot_;
+  DevicePointers pointers_;
+  bool tried_pointers_ = false;
   DeviceVariables variables_;
   HeapChunks chunks_;
   HeapBlocks blocks_;
@@ -159,7 +168,7 @@ class LostSearcher {
   const std::uint64_t* words_ = nullptr;  // of the command
   std::uint64_t word_count_ = 0;
   bool in_roots_ = false;
-  Tags tags_ = Tags::kAny;  // in the memory that is looked at
+  bool in_large_ = false;  // the memory that is looked at has more than 64 KiB
   WholeReader reader_;
   HandleSet objects_ = {};
   DeviceCopies* copies_ = nullptr;

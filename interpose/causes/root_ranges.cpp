@@ -140,7 +140,7 @@ const RootRanges::Skip* RootRanges::skip_behind(std::uint64_t address) const {
 // too. Those with a mapping of their own begin with a page; the ranges need not.
 void RootRanges::add_private(std::uint64_t begin, std::uint64_t end, HeapBlocks* blocks) {
   const auto rest = [&](std::uint64_t from, std::uint64_t to) {
-    if (from < to) add({from, to, false, true, false});
+    if (from < to) add({from, to, false, true});
   };
   while (begin < end) {
     const Skip* skip = skip_behind(begin);
@@ -181,7 +181,7 @@ void RootRanges::add(const RootRange& range) {
       constexpr std::uint64_t kBytesBefore = sizeof(std::uint64_t) - 1;
       const bool continues =
           count_ != 0 && list_[count_ - 1].end == begin && list_[count_ - 1].readable && range.readable;
-      list_[count_++] = {continues ? begin - kBytesBefore : begin, stop, range.shared, range.readable, range.constant};
+      list_[count_++] = {continues ? begin - kBytesBefore : begin, stop, range.shared, range.readable};
     }
     if (last) return;
     begin = std::max(begin, skip->end);
@@ -208,8 +208,7 @@ bool RootRanges::collect(const MemoryMap& map, std::uint64_t stack_pointer, cons
     const std::uint64_t begin = on_stack ? stack_pointer / 8 * 8 : mapping->begin;
     constexpr int kWritable = PROT_READ | PROT_WRITE;
     if (shared || mapping->file || on_stack || (mapping->protection & kWritable) != kWritable) {
-      const bool constant = mapping->file && !shared && (mapping->protection & PROT_WRITE) == 0;
-      add({begin, mapping->end, shared, readable, constant});
+      add({begin, mapping->end, shared, readable});
     } else {
       add_private(begin, mapping->end, blocks);
     }

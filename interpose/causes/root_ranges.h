@@ -19,7 +19,6 @@ struct RootRange {
   std::uint64_t end;
   bool shared;    // others may write it, and the kernel does not say which pages have data
   bool readable;  // otherwise it must have no written pages
-  bool constant;  // the loader alone wrote it
 };
 
 class RootRanges {

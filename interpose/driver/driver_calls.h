@@ -11,11 +11,11 @@ namespace culprit {
 struct ElfModule;
 
 #define CULPRIT_DRIVER_CALLS(X)   \
-  X(cuCtxGetLimit)                \
   X(cuCtxGetCurrent)              \
   X(cuCtxGetDevice)               \
-  X(cuCtxPushCurrent_v2)          \
+  X(cuCtxGetLimit)                \
   X(cuCtxPopCurrent_v2)           \
+  X(cuCtxPushCurrent_v2)          \
   X(cuDeviceGetAttribute)         \
   X(cuDeviceGetDefaultMemPool)    \
   X(cuDeviceGetGraphMemAttribute) \
@@ -33,16 +33,25 @@ struct ElfModule;
   X(cuEventRecord)                \
   X(cuGetProcAddress)             \
   X(cuGetProcAddress_v2)          \
+  X(cuLaunchKernel)               \
   X(cuLibraryGetGlobal)           \
+  X(cuMemAlloc_v2)                \
+  X(cuMemFree_v2)                 \
   X(cuMemGetInfo_v2)              \
   X(cuMemPoolGetAttribute)        \
   X(cuMemcpyDtoHAsync_v2)         \
+  X(cuMemcpyHtoDAsync_v2)         \
+  X(cuMemsetD8Async)              \
+  X(cuModuleGetFunction)          \
   X(cuModuleGetGlobal_v2)         \
+  X(cuModuleLoadData)             \
+  X(cuModuleUnload)               \
   X(cuPointerGetAttributes)       \
   X(cuStreamCreate)               \
   X(cuStreamDestroy_v2)           \
   X(cuStreamGetCaptureInfo_v2)    \
   X(cuStreamQuery)                \
+  X(cuStreamSynchronize)          \
   X(cuThreadExchangeStreamCaptureMode)
 
 // A function that the driver may lack. A call of an absent one returns CUDA_ERROR_NOT_FOUND: no caller has to test it.

@@ -37,6 +37,12 @@ void* enlarge_private(void* memory, std::uint64_t old_bytes, std::uint64_t bytes
 // Frees memory from map_private() or enlarge_private(). See also freed_memory.h.
 void unmap_private(void* memory, std::uint64_t bytes);
 
+// For a list of map_items(); nullptr: nothing is done.
+template <typename Item>
+void unmap_items(Item* items, std::uint64_t count) {
+  if (items != nullptr) unmap_private(items, count * sizeof(Item));
+}
+
 // In a copy of the process that runs this library's code only: what the process mapped stays ours.
 void keep_own_ranges_in_copy();
 

@@ -159,7 +159,7 @@ std::string not_searched_text(const Report& report) {
   return {};
 }
 
-std::string why_lost_is_not_known(format::LostSearch end) {
+std::string why_lost_is_not_known(format::LostSearch end, SearchOf of) {
   using format::LostSearch;
   switch (end) {
     case LostSearch::kGivenUp:
@@ -177,8 +177,11 @@ std::string why_lost_is_not_known(format::LostSearch end) {
     case LostSearch::kShared:
       return "memory is shared with other processes";
     case LostSearch::kDeviceNotRead:
-      return "memory of a device could not be read: work went on at exit, a call had failed, or it is more than half "
-             "of CULPRIT_SCAN_BYTES";
+      return of == SearchOf::kRunning
+                 ? "memory of a device could not be read: streams had work, a call had failed, or "
+                   "it takes longer than --longest-stop allows"
+                 : "memory of a device could not be read: work went on at exit, a call had failed, "
+                   "or it is more than half of CULPRIT_SCAN_BYTES";
     case LostSearch::kUnreadable:
       return "not all memory, threads or descriptors of the process could be read";
     case LostSearch::kKernelHolds:
@@ -196,7 +199,7 @@ std::string why_lost_is_not_known(format::LostSearch end) {
 std::string lost_not_known_text(const Report& report) {
   const auto may_be_lost = [](const Group& group) { return group.cause == Cause::kNeverFreed; };
   if (std::none_of(report.leaks.begin(), report.leaks.end(), may_be_lost)) return {};
-  return why_lost_is_not_known(report.holder_search.lost);
+  return why_lost_is_not_known(report.holder_search.lost, SearchOf::kEnded);
 }
 
 std::string reasons_text(const Report& report) {

@@ -46,8 +46,10 @@ std::string recorded_share_text(const Report& report);
 // search for such globals ran, or has nothing to find.
 std::string not_searched_text(const Report& report);
 
-// Why a search could not say which memory is lost: without a full stop. Empty: it was complete, or did not begin.
-std::string why_lost_is_not_known(format::LostSearch end);
+// Why a search, at exit or in a process that runs, could not say which memory is lost: without a full stop. Empty: it
+// was complete, or did not begin.
+enum class SearchOf { kEnded, kRunning };
+std::string why_lost_is_not_known(format::LostSearch end, SearchOf of);
 
 // Why memory that was never freed may be lost although the report does not say so: a sentence without a full stop.
 // Empty: the search was complete, was not wanted or did not begin, or no leak has that cause.

@@ -251,6 +251,17 @@ SUBJECT_FUNCTION void keep_in_memory(const std::string& how) {
     s_kept[0] = table;
     store(table, (1 << 20) - 4, allocate_here());
   }
+  if (how == "device-weights") {
+    // More than is copied. The second one is reached by the first one alone.
+    void* weights[2] = {};
+    for (void*& one : weights) CHECKED(cudaMalloc(&one, 70 << 20));
+    s_kept[0] = weights[0];
+    store(weights[0], (70 << 20) - 8, weights[1]);
+    store(weights[1], (69 << 20) + 3, allocate_here());
+    auto* node = new Node;
+    node->memory = allocate_here();
+    store(weights[1], 64, node);
+  }
   if (how == "device-chain") {
     s_kept[0] = allocate_table();
     void* second = allocate_table();

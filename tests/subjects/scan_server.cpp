@@ -150,6 +150,38 @@ SUBJECT_FUNCTION void keep_on_device() {
   g_slot = table;
 }
 
+SUBJECT_FUNCTION void store(void* table, std::size_t offset, std::uintptr_t word) {
+  CHECKED(cudaMemcpy(static_cast<char*>(table) + offset, &word, sizeof(word), cudaMemcpyHostToDevice));
+}
+
+SUBJECT_FUNCTION std::uintptr_t allocate_word() { return reinterpret_cast<std::uintptr_t>(allocate_here()); }
+
+// In more memory of the device than is copied: six are kept there, and three are lost.
+SUBJECT_FUNCTION void keep_among_weights() {
+  constexpr std::uintptr_t kTag = 0x3f54;
+  void* weights = nullptr;
+  CHECKED(cudaMalloc(&weights, 80 << 20));
+  g_slot = weights;
+  store(weights, (40 << 20) - 8, allocate_word());
+  store(weights, (50 << 20) + 3, allocate_word());
+  store(weights, 60 << 20, allocate_word() | kTag << 48);
+  auto** node = new void*[2]();
+  node[1] = allocate_here();
+  store(weights, 16, reinterpret_cast<std::uintptr_t>(node));
+  void* second = nullptr;
+  CHECKED(cudaMalloc(&second, 20 << 20));
+  store(weights, (80 << 20) - 8, reinterpret_cast<std::uintptr_t>(second));
+  store(second, (20 << 20) - 15, allocate_word());
+  void* small = nullptr;
+  CHECKED(cudaMalloc(&small, 4096));
+  store(second, 24, reinterpret_cast<std::uintptr_t>(small));
+  store(small, 4096 - 8 - 5, (allocate_word() + 500) | kTag << 48);
+  lose_one();
+  lose_one();
+  store(weights, 70 << 20, (allocate_word() + 5000) | kTag << 48);  // a number
+  node = nullptr;
+}
+
 SUBJECT_FUNCTION void keep_in_pinned() {
   void* table = nullptr;
   CHECKED(cudaMallocHost(&table, 4096));
@@ -181,6 +213,9 @@ int main(int, char** argv) {
     keep_out_of_children();
   } else if (how == "device") {
     keep_on_device();
+  } else if (how == "weights") {
+    keep_among_weights();
+    use_another();
   } else if (how == "pinned") {
     keep_in_pinned();
   } else if (how == "lost-on-device") {

@@ -168,7 +168,9 @@ pid_t start_culprit(const std::vector<std::string>& arguments) {
   std::vector<char*> argv = {const_cast<char*>(command.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
-  char* const environment[] = {library.data(), nullptr};
+  const char* libraries = std::getenv("LD_LIBRARY_PATH");
+  std::string path = std::string("LD_LIBRARY_PATH=") + (libraries == nullptr ? "" : libraries);
+  char* const environment[] = {library.data(), path.data(), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   for (const int fd : {1, 2}) posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);

@@ -13,7 +13,7 @@
 namespace culprit::report {
 
 Json scan_json(const LostScanResult& scan, const Report& report) {
-  const std::string reason = why_lost_is_not_known(scan.reason);
+  const std::string reason = why_lost_is_not_known(scan.reason, SearchOf::kRunning);
   Json leaks = Json::array();
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;

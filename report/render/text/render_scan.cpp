@@ -26,7 +26,7 @@ std::string headline(const LostScanResult& scan, const Report& report, const Pal
   if (scan.reason == format::LostSearch::kPython)
     return palette.warn("NOT KNOWN") + ": a Python interpreter is in the process: culprit tensors PID names keepers";
   if (scan.reason != format::LostSearch::kDone) {
-    const std::string why = why_lost_is_not_known(scan.reason);
+    const std::string why = why_lost_is_not_known(scan.reason, SearchOf::kRunning);
     return palette.warn("NOT KNOWN") + ": " + (why.empty() ? "the search did not begin" : why);
   }
   const std::string live = " of " + amount(scan.live_bytes, scan.live_count) + " live";

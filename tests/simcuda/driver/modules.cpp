@@ -7,6 +7,7 @@
 
 #include "tests/simcuda/driver/call.h"
 #include "tests/simcuda/driver/capture.h"
+#include "tests/simcuda/driver/own_kernels.h"
 #include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/streams.h"
 
@@ -141,6 +142,8 @@ CUresult launch(const void* function, unsigned blocks, unsigned threads, CUstrea
   if (CUresult status = load_for_launch(call, function)) return status;
   if (stream->capture != nullptr)
     capture_node(call.state(), *stream, CU_GRAPH_NODE_TYPE_KERNEL)->work.kernel = parameters;
+  else
+    run_own_kernel(call.state(), call.context().device, kernel_name(call.state(), function), parameters.kernelParams);
   return CUDA_SUCCESS;
 }
 
@@ -416,7 +419,7 @@ SIM(cuFuncIsLoaded)(CUfunctionLoadingState* state, CUfunction function) {
 
 SIM(cuLaunchKernel)
 (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
- unsigned block_z, unsigned shared, CUstream stream, void**, void**) {
+ unsigned block_z, unsigned shared, CUstream stream, void** parameters, void**) {
   CUDA_KERNEL_NODE_PARAMS node{};
   node.func = function;
   node.gridDimX = grid_x;
@@ -426,6 +429,7 @@ SIM(cuLaunchKernel)
   node.blockDimY = block_y;
   node.blockDimZ = block_z;
   node.sharedMemBytes = shared;
+  node.kernelParams = parameters;
   return simcuda::launch(function, grid_x * grid_y * grid_z, block_x * block_y * block_z, stream, node);
 }
 
