@@ -29,7 +29,7 @@ using format::ScanPhase;
 constexpr std::uint64_t kLeastOnDevicesNs = 20'000'000;
 
 std::uint64_t longest_on_devices_ns(std::uint64_t most_us) {
-  constexpr std::uint64_t kRestUs = 3000;
+  constexpr std::uint64_t kRestUs = 4000;
   const std::uint64_t rest_us = copying_microseconds(culprit_scan.private_bytes) + kRestUs;
   return std::max(most_us > rest_us ? (most_us - rest_us) * 1000 : 0, kLeastOnDevicesNs);
 }
