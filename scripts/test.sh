@@ -46,7 +46,7 @@ optional() {
 packages=scripts/install-packages.sh
 # One call of apt, because each takes seconds. A package that it cannot install is wanted again below, with its use.
 wanted=(musl-tools valgrind libgtest-dev python3-pytest python3-pytest-xdist chromium chromium-driver python3-selenium
-  mandoc ccache lld prometheus tmux gdb)
+  mandoc ccache lld prometheus tmux gdb libc++-dev libc++abi-dev)
 command -v go >/dev/null || wanted+=(golang-go)
 python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
 command -v mpirun >/dev/null || wanted+=(openmpi-bin)
@@ -58,6 +58,7 @@ if ! scripts/clang-sanitizers.sh; then
     "exceptions are tested with one compiler"
   presets=()
 fi
+optional "without libc++ its containers are not tested" $packages libc++-dev libc++abi-dev
 # tests/subjects/other_worlds.cmake: programs of another libc, under valgrind, and with the sanitizers of clang.
 optional "without musl-tools and valgrind programs of another libc, and memory errors, are not tested" \
   $packages musl-tools valgrind

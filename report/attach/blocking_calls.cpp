@@ -16,15 +16,13 @@
 #include <cstring>
 #include <iterator>
 
+#include "report/base/words.h"
+
 namespace culprit::report {
 namespace {
 
 // Missing in older headers.
 constexpr long kPidfdOpen = 434, kPidfdGetfd = 438, kEpollPwaitTimespec = 441, kFutexWaitForMany = 449;
-
-bool begins_with(const std::string& text, const char* prefix) {
-  return text.compare(0, std::strlen(prefix), prefix) == 0;
-}
 
 template <typename Value>
 bool read_option(const Descriptor& socket, int option, Value* value) {

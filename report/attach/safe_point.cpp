@@ -8,6 +8,7 @@
 
 #include "report/attach/loader_locks.h"
 #include "report/attach/stage.h"
+#include "report/base/words.h"
 
 // Since elfutils 0.188.
 extern "C" int dwfl_frame_reg(Dwfl_Frame* state, unsigned number, Dwarf_Word* value) __attribute__((weak));
@@ -20,8 +21,6 @@ const MappedElf* current_files = nullptr;
 
 constexpr int kMostFrames = 512;
 constexpr unsigned kStackPointer = 7;  // in the numbering of DWARF for x86-64
-
-bool begins_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 // The loader, the driver and its libraries, and libculprit.so: a thread inside may hold one of their locks.
 bool is_closed_module(std::string_view name) {

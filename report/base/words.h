@@ -11,6 +11,10 @@
 
 namespace culprit::report {
 
+inline bool begins_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
 // "1.25 GiB", "11001 B": three significant digits.
 std::string format_bytes(std::uint64_t bytes);
 

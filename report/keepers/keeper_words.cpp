@@ -1,13 +1,13 @@
 #include "report/keepers/keeper_words.h"
 
+#include "report/base/words.h"
+
 namespace culprit::report {
 namespace {
 
 constexpr std::size_t kLongest = 160;
 // A dictionary with more members is a collection: its keys are no names.
 constexpr std::uint64_t kMostMembers = 16;
-
-bool begins_with(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 
 // Whether the path goes on inside of this container with a name: a dictionary that is used like a structure.
 bool is_structure(const ObjectGraph::Node& node, std::string_view next) {

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "report/base/text_width.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 namespace {
 
 constexpr std::size_t kWidestFirstColumn = 36;
-
-bool begins_with(std::string_view text, std::string_view begin) { return text.substr(0, begin.size()) == begin; }
 
 // Whether the words are the name of the page, "Exit codes" for exit-codes.
 bool is_name_of(const std::string& page, std::string words) {

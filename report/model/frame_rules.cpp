@@ -3,6 +3,7 @@
 #include <set>
 #include <string_view>
 
+#include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/library_names.h"
 
@@ -47,12 +48,10 @@ constexpr Plumbing kPlumbing[] = {
     {"", "_cffi_backend.", "cffi", true},
 };
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
 }  // namespace
 
 bool in_module(const Frame& frame, std::string_view prefix) {
-  return frame.module != nullptr && starts_with(frame.module->name, prefix);
+  return frame.module != nullptr && begins_with(frame.module->name, prefix);
 }
 
 bool is_own(const Frame& frame) {
@@ -92,10 +91,10 @@ bool is_startup(const Frame& frame) {
 bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
 
 // Public functions that only nvcc's generated code calls.
-bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
+bool is_runtime_helper(const Frame& frame) { return !frame.approximate && begins_with(frame.function, "__cuda"); }
 
 // Internal functions of NVIDIA's static runtime.
-bool is_runtime_part(const Frame& frame) { return starts_with(frame.function, "libcudart_static_"); }
+bool is_runtime_part(const Frame& frame) { return begins_with(frame.function, "libcudart_static_"); }
 
 // CPython's evaluation loop, which runs any Python code.
 bool is_python(const Frame& frame) {
@@ -112,7 +111,7 @@ const Plumbing* plumbing_of(const Frame& frame) {
   const std::size_t bracket = function.find_first_of("<(");
   if (space != std::string_view::npos && space < bracket) function.remove_prefix(space + 1);
   for (const Plumbing& row : kPlumbing) {
-    if (row.module.empty() ? starts_with(function, row.function) : in_module(frame, row.module)) return &row;
+    if (row.module.empty() ? begins_with(function, row.function) : in_module(frame, row.module)) return &row;
   }
   return nullptr;
 }

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <set>
 
+#include "report/base/words.h"
 #include "report/model/frame_rules.h"
 #include "report/model/frames.h"
 
@@ -12,7 +13,6 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_hex_digit(char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 // The path below the folder where packages are installed; "" outside of one.
 std::string_view below_packages(std::string_view file) {
@@ -26,7 +26,7 @@ std::string_view below_packages(std::string_view file) {
 // The standard library, in ".../lib/python3.11/", ".../lib64/python3.11/" or ".../lib/python311.zip/"; and its modules
 // that are compiled into the interpreter, from 3.11 on.
 bool is_standard_library(std::string_view file) {
-  if (starts_with(file, "<frozen ")) return true;
+  if (begins_with(file, "<frozen ")) return true;
   constexpr std::string_view kName = "/python3";
   for (std::size_t at = file.find(kName); at != std::string_view::npos; at = file.find(kName, at + 1)) {
     const std::string_view before = file.substr(0, at);
@@ -38,7 +38,7 @@ bool is_standard_library(std::string_view file) {
     if (end < file.size() && file[end] == 't') ++end;  // without the GIL
     const std::string_view rest = file.substr(std::min(end, file.size()));
     const bool is_library = folder == "lib" || folder == "lib64";
-    if (is_library && end > digits && (starts_with(rest, "/") || starts_with(rest, ".zip/"))) return true;
+    if (is_library && end > digits && (begins_with(rest, "/") || begins_with(rest, ".zip/"))) return true;
   }
   return false;
 }
@@ -48,7 +48,7 @@ bool is_runner(std::string_view package) {
   static const std::set<std::string_view> kRunners = {
       "pytest", "_pytest",  "pluggy",  "xdist",     "execnet", "hypothesis", "nose",
       "nose2",  "coverage", "IPython", "ipykernel", "culprit", "unittest2",  "_hypothesis_pytestplugin.py"};
-  return kRunners.count(package) != 0 || starts_with(package, "pytest_") || starts_with(package, "_pytest_");
+  return kRunners.count(package) != 0 || begins_with(package, "pytest_") || begins_with(package, "_pytest_");
 }
 
 bool is_of_runner(std::string_view file) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "report/base/words.h"
+#include "report/symbols/container_classes.h"
 
 namespace culprit::report {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 constexpr int kDeepestType = 64;
 constexpr std::size_t kLongestText = 1024;
 constexpr std::uint64_t kPointerBytes = 8;
-
-bool begins_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 // Both forms of a name, while it grows.
 struct Text {
@@ -55,68 +54,6 @@ struct Text {
     if (arrow) add_index("0");
   }
 };
-
-// The memory that a pointer leads to.
-enum class Shape {
-  kObject,    // an object, or the first of several
-  kElements,  // the elements of a container in one chunk
-  kNodes,     // nodes of a container, one chunk each, of which every one leads to others
-  kTable,     // pointers to such nodes, or to chunks of elements
-};
-
-struct Pointer {
-  Shape shape = Shape::kObject;
-  Shape behind = Shape::kNodes;  // kTable: what its pointers lead to
-  bool known = false;            // whether `type` is there: false for void*
-  Dwarf_Die type = {};           // of the object, the elements, the values
-  std::uint64_t header = 0;      // kNodes: bytes before the value
-  bool has_key = false;
-  Dwarf_Die key = {};
-  bool counted = false;  // kNodes, kElements: `index` is right
-  std::uint64_t index = 0;
-};
-
-bool parameter_of(Dwarf_Die* type, const char* name, Dwarf_Die* found) {
-  Dwarf_Die child;
-  if (dwarf_child(type, &child) != 0) return false;
-  do {
-    if (dwarf_tag(&child) == DW_TAG_template_type_parameter && name_of(&child) == name) return type_of(&child, found);
-  } while (dwarf_siblingof(&child, &child) == 0);
-  return false;
-}
-
-// Whether the names of the members of this class are the library's own affair.
-bool is_transparent(std::string_view name) {
-  for (const char* prefix : {"unique_ptr<",
-                             "shared_ptr<",
-                             "vector<",
-                             "list<",
-                             "forward_list<",
-                             "deque<",
-                             "map<",
-                             "multimap<",
-                             "set<",
-                             "multiset<",
-                             "unordered_map<",
-                             "unordered_multimap<",
-                             "unordered_set<",
-                             "unordered_multiset<",
-                             "queue<",
-                             "stack<",
-                             "priority_queue<",
-                             "optional<",
-                             "variant<",
-                             "tuple<",
-                             "array<",
-                             "atomic<",
-                             "reference_wrapper<",
-                             "device_vector<",
-                             "host_vector<",
-                             "device_ptr<"}) {
-    if (begins_with(name, prefix)) return true;
-  }
-  return name.size() > 1 && name[0] == '_' && (name[1] == '_' || (name[1] >= 'A' && name[1] <= 'Z'));
-}
 
 class Namer {
  public:
@@ -218,8 +155,8 @@ class Namer {
   bool follow_node(const PointerStep& step, std::uint64_t offset, Pointer* pointer) {
     pointer->index += step.times - 1;
     if (offset < pointer->header) {
-      // To another node. Only from the first node on, by the first pointer, is the number of nodes an index.
-      pointer->counted = pointer->counted && offset == 0;
+      // To another node. Only from the first node on, by the pointer to the next, is the number of nodes an index.
+      pointer->counted = pointer->counted && offset == pointer->next;
       ++pointer->index;
       hopped_ = true;
       return true;
@@ -281,11 +218,11 @@ class Namer {
 
   bool find_in_class(Dwarf_Die type, std::uint64_t offset, bool quiet, Pointer* found, int depth) {
     const std::string name = name_of(&type);
-    if (is_container(type, name, offset, found)) return true;
+    if (find_container(types_, type, name, offset, found)) return true;
     // Raw bytes for a value: nodes of hash tables, alternatives of a variant.
     Dwarf_Die value;
     if (begins_with(name, "__aligned_membuf<") || begins_with(name, "__aligned_buffer<"))
-      return parameter_of(&type, "_Tp", &value) && find_pointer(value, offset, false, found, depth + 1);
+      return template_parameter(&type, "_Tp", &value) && find_pointer(value, offset, false, found, depth + 1);
     // The object of a smart pointer or an optional is named without the library's members around it.
     const bool transparent = is_transparent(name);
     Dwarf_Die child;
@@ -314,44 +251,6 @@ class Namer {
     return (quiet || transparent) && name_of(&inside).empty();
   }
 
-  // The containers of libstdc++, by the classes that have their pointers.
-  bool is_container(Dwarf_Die type, const std::string& name, std::uint64_t offset, Pointer* found) const {
-    Pointer pointer;
-    pointer.known = true;
-    if (begins_with(name, "_Vector_base<")) {
-      pointer.shape = Shape::kElements;
-      pointer.counted = true;
-      if (!parameter_of(&type, "_Tp", &pointer.type)) return false;
-    } else if (begins_with(name, "_Deque_base<")) {
-      if (!parameter_of(&type, "_Tp", &pointer.type)) return false;
-      // _M_map, _M_map_size, then two iterators of _M_cur, _M_first, _M_last, _M_node.
-      const std::uint64_t word = offset / kPointerBytes;
-      const bool table = word == 0 || (word >= 2 && (word - 2) % 4 == 3);
-      pointer.shape = table ? Shape::kTable : Shape::kElements;
-      pointer.behind = Shape::kElements;
-    } else if (begins_with(name, "_List_base<") || begins_with(name, "_Fwd_list_base<")) {
-      pointer.shape = Shape::kNodes;
-      pointer.header = begins_with(name, "_List_base<") ? 2 * kPointerBytes : kPointerBytes;
-      pointer.counted = offset == 0;
-      if (!parameter_of(&type, "_Tp", &pointer.type)) return false;
-    } else if (begins_with(name, "_Rb_tree<")) {
-      // _Rb_tree_node_base: colour, parent, left, right.
-      pointer.shape = Shape::kNodes;
-      pointer.header = 4 * kPointerBytes;
-      pointer.has_key = parameter_of(&type, "_Key", &pointer.key);
-      if (!parameter_of(&type, "_Val", &pointer.type)) return false;
-    } else if (begins_with(name, "_Hashtable<")) {
-      pointer.shape = offset == 0 ? Shape::kTable : Shape::kNodes;
-      pointer.header = kPointerBytes;
-      pointer.has_key = parameter_of(&type, "_Key", &pointer.key);
-      if (!parameter_of(&type, "_Value", &pointer.type)) return false;
-    } else {
-      return false;
-    }
-    *found = pointer;
-    return true;
-  }
-
   bool is_polymorphic(Dwarf_Die type) const {
     Dwarf_Die child;
     if (dwarf_child(&type, &child) != 0) return false;
@@ -372,8 +271,8 @@ class Namer {
     if (dwarf_tag(&key) == DW_TAG_base_type || dwarf_tag(&key) == DW_TAG_enumeration_type)
       return number_text(step.head[at], key);
     Dwarf_Die type = key;
-    if (is_class(dwarf_tag(&type)) && begins_with(name_of(&type), "basic_string<char,")) return string_text(step, at);
-    return "*";
+    if (!is_class(dwarf_tag(&type))) return "*";
+    return short_string(name_of(&type), &step.head[at], step.head.size() - at, step.begin + offset).value_or("*");
   }
 
   static std::string number_text(std::uint64_t word, Dwarf_Die type) {
@@ -385,17 +284,6 @@ class Namer {
     const bool is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char;
     if (is_signed) return std::to_string(static_cast<std::int64_t>(word << unused) >> unused);
     return std::to_string(word << unused >> unused);
-  }
-
-  // libstdc++: pointer, length, and a short text inside.
-  static std::string string_text(const PointerStep& step, std::size_t at) {
-    constexpr std::uint64_t kShort = 15;
-    if (at + 4 > step.head.size()) return "*";
-    const std::uint64_t inside = step.begin + (at + 2) * sizeof(std::uint64_t);
-    const std::uint64_t length = step.head[at + 1];
-    if (step.head[at] != inside || length > kShort) return "*";
-    const auto* text = reinterpret_cast<const char*>(&step.head[at + 2]);
-    return '"' + std::string(text, length) + '"';
   }
 
   const DataTypes& types_;

@@ -1,5 +1,6 @@
 // Memory that a global variable leads to through the heap is held, and has the name of the way in the program's words.
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "tests/catch.h"
@@ -23,8 +24,8 @@ nlohmann::json held_of(const Group& group) {
 }
 
 // The lines of the text report that name a holder.
-std::vector<std::string> holders_of(const std::string& how) {
-  const Run run = run_preloaded("held_in_heap", {how});
+std::vector<std::string> holders_of(const std::string& how, const std::string& program = "held_in_heap") {
+  const Run run = run_preloaded(program, {how});
   REQUIRE(run.exit_code == 0);
   const Finished report = run_culprit({"report", run.dump().string()});
   std::vector<std::string> holders;
@@ -61,9 +62,13 @@ TEST_CASE("members, elements and keys on the way through the heap are named", "[
       {"opaque", "g_opaque->engine->buffer"},
       {"table", "g_table[99999]"},
   };
-  for (const auto& [how, name] : ways) {
-    INFO(how);
-    CHECK(holders_of(how) == std::vector<std::string>{name + " in held_in_heap"});
+  std::vector<std::string> programs = {"held_in_heap"};
+  if (std::filesystem::exists(subject_path("held_in_heap_libcxx"))) programs.emplace_back("held_in_heap_libcxx");
+  for (const std::string& program : programs) {
+    for (const auto& [how, name] : ways) {
+      INFO(program << " " << how);
+      CHECK(holders_of(how, program) == std::vector<std::string>{name + " in " + program});
+    }
   }
 }
 

@@ -1,0 +1,51 @@
+// The containers of libstdc++ and of libc++, by the classes that have their pointers.
+#pragma once
+
+#include <elfutils/libdw.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "report/symbols/data_types.h"
+
+namespace culprit::report {
+
+// The memory that a pointer leads to.
+enum class Shape {
+  kObject,    // an object, or the first of several
+  kElements,  // the elements of a container in one chunk
+  kNodes,     // nodes of a container, one chunk each, of which every one leads to others
+  kTable,     // pointers to such nodes, or to chunks of elements
+};
+
+struct Pointer {
+  Shape shape = Shape::kObject;
+  Shape behind = Shape::kNodes;  // kTable: what its pointers lead to
+  bool known = false;            // whether `type` is there: false for void*
+  Dwarf_Die type = {};           // of the object, the elements, the values
+  std::uint64_t header = 0;      // kNodes: bytes before the value
+  std::uint64_t next = 0;        // kNodes: where a node has the pointer to the next one
+  bool has_key = false;
+  Dwarf_Die key = {};
+  bool counted = false;  // kNodes, kElements: `index` is right
+  std::uint64_t index = 0;
+};
+
+// The type that a template parameter of this name stands for. False: there is none.
+bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found);
+
+// Whether the names of the members of the class of this name are the library's own affair.
+bool is_transparent(std::string_view name);
+
+// Whether a class is the one of a container that has its pointers; then, where the one at `offset` in it leads to.
+bool find_container(const DataTypes& types, Dwarf_Die type, const std::string& name, std::uint64_t offset,
+                    Pointer* found);
+
+// The text, in quotation marks, of a std::string that has it inside of itself. `name`: of the class; `words`: the first
+// words of the object, which was at `address`. Nothing: it is no string, or a longer one.
+std::optional<std::string> short_string(const std::string& name, const std::uint64_t* words, std::size_t count,
+                                        std::uint64_t address);
+
+}  // namespace culprit::report
