@@ -14,8 +14,11 @@ using format::Kind;
 constexpr std::uint64_t kMostBytesOfAnyTag = 64 << 10;
 constexpr std::uint64_t kVector = 16;
 
+// Pinned memory is in the address space of each context (unified addressing, CUDA Driver API, section 6.14).
 bool may_be_read(const GpuBlock& block, std::uint32_t context, std::uint8_t device) {
-  return block.context == context && block.device == device && block.begin % kVector == 0 &&
+  if (block.context != context || block.begin % kVector != 0) return false;
+  if (block.kind == Kind::kPinnedHost) return true;
+  return block.device == device &&
          (block.kind == Kind::kDevice || block.kind == Kind::kPitched || block.kind == Kind::kStreamOrdered);
 }
 

@@ -1,7 +1,7 @@
 // The pointers in memory of devices that is too large to be copied, as a kernel found them (device_search/): which
 // block refers to which, and to which places in memory of the process where malloc's chunks may be.
 //
-// Only memory that a kernel can surely read: a block of cuMemAlloc in its own context, or of a pool of that device.
+// Only memory that a kernel can surely read: device and pinned memory in its own context, or of a pool of its device.
 //
 // Private memory of its own, never malloc. Not thread-safe.
 #pragma once

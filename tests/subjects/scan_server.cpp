@@ -156,7 +156,7 @@ SUBJECT_FUNCTION void store(void* table, std::size_t offset, std::uintptr_t word
 
 SUBJECT_FUNCTION std::uintptr_t allocate_word() { return reinterpret_cast<std::uintptr_t>(allocate_here()); }
 
-// In more memory of the device than is copied: six are kept there, and three are lost.
+// In more memory of the device than is copied: seven are kept there, and three are lost.
 SUBJECT_FUNCTION void keep_among_weights() {
   constexpr std::uintptr_t kTag = 0x3f54;
   void* weights = nullptr;
@@ -176,6 +176,12 @@ SUBJECT_FUNCTION void keep_among_weights() {
   CHECKED(cudaMalloc(&small, 4096));
   store(second, 24, reinterpret_cast<std::uintptr_t>(small));
   store(small, 4096 - 8 - 5, (allocate_word() + 500) | kTag << 48);
+  // Far more than is copied, and pinned.
+  void* pinned = nullptr;
+  CHECKED(cudaMallocHost(&pinned, 70 << 20));
+  store(weights, 32, reinterpret_cast<std::uintptr_t>(pinned));
+  memset(pinned, 0, 70 << 20);
+  static_cast<void**>(pinned)[8'000'000] = allocate_here();
   lose_one();
   lose_one();
   store(weights, 70 << 20, (allocate_word() + 5000) | kTag << 48);  // a number
