@@ -98,6 +98,7 @@ rm -r "$out/$tests/lib/culprit/demo"
 cd "$out/$tests"
 # The layout of build/, because the process tests find programs by relative paths.
 cp "$root"/build/bin/{process_test,guest_test} bin/
+strip --strip-debug bin/process_test bin/guest_test
 cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" "$root/build/guest" .
 rm -f bench/bench_micro  # needs libbenchmark.so
 cp -r "$root/interpose/python_package" python_package

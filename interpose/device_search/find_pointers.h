@@ -12,9 +12,11 @@
 #ifdef __CUDACC__
 #define CULPRIT_DEVICE __host__ __device__
 #define CULPRIT_UNROLL _Pragma("unroll")
+#define CULPRIT_ROLLED _Pragma("unroll 1")
 #else
 #define CULPRIT_DEVICE
 #define CULPRIT_UNROLL
+#define CULPRIT_ROLLED
 #endif
 
 namespace culprit {
@@ -111,38 +113,33 @@ class PointerFinder {
     const std::uint64_t to = from + (rest < kPieceBytes ? rest : kPieceBytes);
     const std::uint32_t lane = thread % kWarp;
     for (std::uint64_t begin = from + thread / kWarp * kWarpBytes; begin < to; begin += threads / kWarp * kWarpBytes) {
-      if (begin + kWarpBytes + sizeof(std::uint64_t) > memory_.bytes || memory_.any_tags != 0) {
-        look_closely(begin + lane * kBytesAtOnce);
-      } else {
-        look_at_all(begin, lane);
+      const bool all = begin + kWarpBytes + sizeof(std::uint64_t) > memory_.bytes || memory_.any_tags != 0;
+      const std::uint32_t some = all ? (1U << kAhead) - 1 : places_to_look_at(begin, lane);
+      CULPRIT_ROLLED
+      for (std::uint32_t i = 0; some >> i != 0; ++i) {
+        if ((some >> i & 1) != 0) look_at_sixteen(begin + (i * kWarp + lane) * kBytesAtOnce);
       }
     }
   }
 
  private:
-  CULPRIT_DEVICE void look_at_all(std::uint64_t begin, std::uint32_t lane) {
+  // A bit for each of this thread's places where a pointer may be: hardly ever one is set.
+  CULPRIT_DEVICE std::uint32_t places_to_look_at(std::uint64_t begin, std::uint32_t lane) {
     std::uint64_t words[kAhead][3];
     Memory::load(memory_.begin + begin, lane, words);
+    std::uint32_t some = 0;
     CULPRIT_UNROLL
-    for (std::uint32_t i = 0; i < kAhead; ++i) {
-      if (has_any(words[i])) look_at_sixteen(words[i], begin + (i * kWarp + lane) * kBytesAtOnce);
-    }
+    for (std::uint32_t i = 0; i < kAhead; ++i) some |= has_any(words[i]) ? 1U << i : 0;
+    return some;
   }
 
-  // At the end of memory, and in small memory.
-  CULPRIT_DEVICE void look_closely(std::uint64_t begin) {
-    for (std::uint32_t i = 0; i < kAhead; ++i) {
-      const std::uint64_t at = begin + i * kWarp * kBytesAtOnce;
-      std::uint64_t words[3] = {};
-      for (std::uint32_t word = 0; word < 3; ++word) {
-        if (at + word * sizeof(words[0]) < memory_.bytes)
-          words[word] = Memory::load8(memory_.begin + at + word * sizeof(words[0]));
-      }
-      look_at_sixteen(words, at);
+  CULPRIT_DEVICE void look_at_sixteen(std::uint64_t at) {
+    std::uint64_t words[3] = {};
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      const std::uint64_t offset = at + i * sizeof(words[0]);
+      if (offset < memory_.bytes) words[i] = Memory::load8(memory_.begin + offset);
     }
-  }
-
-  CULPRIT_DEVICE void look_at_sixteen(const std::uint64_t* words, std::uint64_t at) {
+    CULPRIT_ROLLED
     for (std::uint32_t i = 0; i < kBytesAtOnce && at + i + sizeof(words[0]) <= memory_.bytes; ++i) {
       const std::uint64_t word = word_at(words, i);
       if (memory_.any_tags == 0 && i % 8 != 0 && word > kPointerBits) continue;
@@ -211,6 +208,7 @@ class PointerFinder {
   CULPRIT_DEVICE void add(std::uint64_t entry) {
     constexpr std::uint32_t kTries = 128;
     const std::uint64_t first = entry * 0x9e3779b97f4a7c15ULL >> 24;
+    CULPRIT_ROLLED
     for (std::uint32_t i = 0; i < kTries; ++i) {
       std::uint64_t* slot = &order_.slots[(first + i) % kSlots];
       std::uint64_t present = Memory::load8(reinterpret_cast<std::uint64_t>(slot));
@@ -230,6 +228,7 @@ class PointerFinder {
   CULPRIT_DEVICE static std::uint32_t count_until(const Item* list, std::uint32_t count, std::uint64_t most, Key key) {
     std::uint32_t low = 0;
     std::uint32_t high = count;
+    CULPRIT_ROLLED
     while (low < high) {
       const std::uint32_t middle = low + (high - low) / 2;
       if (key(list[middle]) <= most) {
