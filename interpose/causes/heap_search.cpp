@@ -4,6 +4,7 @@
 
 #include "interpose/causes/heap_chunks.h"
 #include "interpose/causes/heap_nodes.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/system/clock.h"
 #include "interpose/system/own_memory.h"
@@ -266,6 +267,7 @@ class HeapSearcher {
     record->bytes = node->bytes;
     record->times = node->times;
     record->inner = node->inner;
+    note_code(*node, record);
     record->flags = (node->flags & kNodeUncertain) != 0 ? format::kHeapStepUncertain : 0;
     for (std::uint64_t i = 0; i < format::kHeadWords && (i + 1) * sizeof(std::uint64_t) <= node->bytes; ++i) {
       if (!chunks_.pages().word(node->begin + i * sizeof(std::uint64_t), &record->head[i])) break;
@@ -274,6 +276,22 @@ class HeapSearcher {
     __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
     node->step = ref;
     return ref;
+  }
+
+  void note_code(const HeapNode& node, HeapStepRecord* record) {
+    constexpr std::uint64_t kToCode = 16;
+    std::uint64_t code = 0;
+    std::uint64_t from = node.at;
+    std::uint64_t root = node.at;
+    if (node.parent != HeapNodes::kRoot) from += nodes_[node.parent].begin;
+    for (std::uint32_t parent = node.parent; parent != HeapNodes::kRoot; parent = nodes_[parent].parent)
+      root = nodes_[parent].at;
+    const std::uint64_t place = place_of(root);
+    struct dl_phdr_info module = {};
+    if (place == 0 || !chunks_.pages().word(from + kToCode, &code) || !find_module(code, &module)) return;
+    const std::uint64_t frame = process_.stacks.modules.frame_of(code);
+    if (frame >> format::kFrameModuleShift != place >> format::kFrameModuleShift) return;
+    for (std::size_t i = 0; i < sizeof(record->code); ++i) record->code[i] = static_cast<std::uint8_t>(frame >> 8 * i);
   }
 
   std::uint64_t place_of(std::uint64_t address) {

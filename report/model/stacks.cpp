@@ -211,6 +211,12 @@ class StackResolver::Questions {
     return paths.size() - 1;
   }
 
+  static std::uint64_t code_of(const HeapStepRecord& record) {
+    std::uint64_t code = 0;
+    for (std::size_t i = sizeof(record.code); i-- != 0;) code = code << 8 | record.code[i];
+    return code;
+  }
+
   std::optional<HeapQuestion> ask_for_path(const HeapPlace& place) {
     const std::vector<HeapStepRecord> records = steps_to(dump_, place.step);
     const std::optional<std::size_t> file = records.empty() ? std::nullopt : file_of(module_number(records.front().at));
@@ -228,6 +234,7 @@ class StackResolver::Questions {
                             record.bytes,
                             record.times,
                             record.inner,
+                            code_of(record),
                             {record.head, record.head + words}});
       uncertain = uncertain || (record.flags & kHeapStepUncertain) != 0;
     }

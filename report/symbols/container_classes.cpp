@@ -115,16 +115,7 @@ bool find_of_libcxx(const DataTypes& types, Dwarf_Die type, const std::string& n
 
 }  // namespace
 
-bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found) {
-  Dwarf_Die child;
-  if (dwarf_child(type, &child) != 0) return false;
-  do {
-    if (dwarf_tag(&child) == DW_TAG_template_type_parameter && name_of(&child) == name) return type_of(&child, found);
-  } while (dwarf_siblingof(&child, &child) == 0);
-  return false;
-}
-
-bool is_transparent(std::string_view name) {
+bool is_transparent(const DataTypes& types, Dwarf_Die type, std::string_view name) {
   for (const char* prefix : {"unique_ptr<",
                              "shared_ptr<",
                              "vector<",
@@ -150,15 +141,30 @@ bool is_transparent(std::string_view name) {
                              "reference_wrapper<",
                              "device_vector<",
                              "host_vector<",
-                             "device_ptr<"}) {
+                             "device_ptr<",
+                             "device_uvector<",
+                             "device_scalar<"}) {
     if (begins_with(name, prefix)) return true;
   }
+  // rmm::device_buffer is no template: a program's own class may have its name, hardly its members.
+  if (name == "device_buffer") return has_member(types, type, "_capacity") && has_member(types, type, "_stream");
   return name.size() > 1 && name[0] == '_' && (name[1] == '_' || (name[1] >= 'A' && name[1] <= 'Z'));
+}
+
+// A std::function of libstdc++ has a small functor in its first 16 bytes, else a pointer to it.
+bool find_functor(const DataTypes& types, Dwarf_Die type, const std::string& name, std::uint64_t offset,
+                  Pointer* found) {
+  if (!begins_with(name, "function<") || offset >= 2 * kWordBytes || !has_member(types, type, "_M_invoker"))
+    return false;
+  *found = {};
+  found->is_functor = found->known = offset == 0;
+  return true;
 }
 
 bool find_container(const DataTypes& types, Dwarf_Die type, const std::string& name, std::uint64_t offset,
                     Pointer* found) {
-  return find_of_libstdcxx(type, name, offset, found) || find_of_libcxx(types, type, name, offset, found);
+  return find_of_libstdcxx(type, name, offset, found) || find_of_libcxx(types, type, name, offset, found) ||
+         find_functor(types, type, name, offset, found);
 }
 
 std::optional<std::string> short_string(const std::string& name, const std::uint64_t* words, std::size_t count,

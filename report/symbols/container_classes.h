@@ -27,17 +27,15 @@ struct Pointer {
   Dwarf_Die type = {};           // of the object, the elements, the values
   std::uint64_t header = 0;      // kNodes: bytes before the value
   std::uint64_t next = 0;        // kNodes: where a node has the pointer to the next one
+  bool is_functor = false;       // kObject: what a std::function has; the code beside the pointer tells its type
   bool has_key = false;
   Dwarf_Die key = {};
   bool counted = false;  // kNodes, kElements: `index` is right
   std::uint64_t index = 0;
 };
 
-// The type that a template parameter of this name stands for. False: there is none.
-bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found);
-
-// Whether the names of the members of the class of this name are the library's own affair.
-bool is_transparent(std::string_view name);
+// Whether the names of a class's members are the library's own affair: of the standard library, thrust and RMM.
+bool is_transparent(const DataTypes& types, Dwarf_Die type, std::string_view name);
 
 // Whether a class is the one of a container that has its pointers; then, where the one at `offset` in it leads to.
 bool find_container(const DataTypes& types, Dwarf_Die type, const std::string& name, std::uint64_t offset,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "report/base/words.h"
+
 namespace culprit::report {
 namespace {
 
@@ -13,6 +15,8 @@ constexpr int kDeepestEntries = 256;
 constexpr int kLongestChain = 64;
 constexpr std::size_t kLongestOfEntry = 1024;
 constexpr std::size_t kLongestOfScope = 4096;
+
+constexpr const char* kManager = "_M_manager";  // of std::function
 
 // The address of a variable with one; false for those of threads, registers and constants.
 bool address_of(Dwarf_Die* die, std::uint64_t* address) {
@@ -69,6 +73,15 @@ bool type_of(Dwarf_Die* die, Dwarf_Die* type) {
   return false;
 }
 
+bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found) {
+  Dwarf_Die child;
+  if (dwarf_child(type, &child) != 0) return false;
+  do {
+    if (dwarf_tag(&child) == DW_TAG_template_type_parameter && name_of(&child) == name) return type_of(&child, found);
+  } while (dwarf_siblingof(&child, &child) == 0);
+  return false;
+}
+
 std::uint64_t size_of(Dwarf_Die* type) {
   Dwarf_Word bytes = 0;
   return dwarf_aggregate_size(type, &bytes) == 0 ? bytes : 0;
@@ -105,9 +118,12 @@ void DataTypes::walk(Dwarf_Die first, const std::string& scope, int level) {
         limits_.scope_bytes -= static_cast<std::int64_t>(inside.size());
         if (limits_.scope_bytes < 0 || inside.size() > kLongestOfScope) return;
         if (is_class(tag) && !name.empty()) add_type(&die, inside);
+        if (begins_with(name, "_Function_handler<")) add_handler(&die);
         break;
       }
       case DW_TAG_subprogram:
+        add_function(&die);
+        break;
       case DW_TAG_lexical_block:
         break;
       default:
@@ -121,6 +137,42 @@ void DataTypes::walk(Dwarf_Die first, const std::string& scope, int level) {
 void DataTypes::add_variable(Dwarf_Die* die) {
   std::uint64_t address = 0;
   if (address_of(die, &address)) variables_.push_back({address, *die});
+}
+
+void DataTypes::add_handler(Dwarf_Die* die) {
+  Dwarf_Die child;
+  if (dwarf_child(die, &child) != 0) return;
+  do {
+    if (dwarf_tag(&child) == DW_TAG_subprogram && name_of(&child) == kManager)
+      handlers_.emplace(dwarf_dieoffset(&child), *die);
+  } while (dwarf_siblingof(&child, &child) == 0);
+}
+
+void DataTypes::add_function(Dwarf_Die* die) {
+  Dwarf_Addr address = 0;
+  if (dwarf_lowpc(die, &address) != 0 || name_of(die) != kManager) return;
+  // The declaration in the class, perhaps behind the function's abstract instance.
+  constexpr int kMostOrigins = 4;
+  Dwarf_Die at = *die;
+  for (int i = 0; i < kMostOrigins; ++i) {
+    Dwarf_Attribute origin;
+    Dwarf_Die next;
+    if (dwarf_attr(&at, DW_AT_abstract_origin, &origin) == nullptr &&
+        dwarf_attr(&at, DW_AT_specification, &origin) == nullptr)
+      break;
+    if (dwarf_formref_die(&origin, &next) == nullptr) return;
+    at = next;
+  }
+  managers_.emplace(address, dwarf_dieoffset(&at));
+}
+
+bool DataTypes::functor_at(std::uint64_t address, Dwarf_Die* type) const {
+  const auto manager = managers_.find(address);
+  if (manager == managers_.end()) return false;
+  const auto handler = handlers_.find(manager->second);
+  if (handler == handlers_.end()) return false;
+  Dwarf_Die found = handler->second;
+  return template_parameter(&found, "_Functor", type);
 }
 
 void DataTypes::add_type(Dwarf_Die* die, const std::string& name) {

@@ -22,6 +22,10 @@ class DataTypes {
   // The type of the variable at `address`, and the offset in it; false if none is known.
   bool type_at(std::uint64_t address, Dwarf_Die* type, std::uint64_t* offset) const;
 
+  // The type of the functor that std::function (libstdc++) has where its manager is the code at `address`; false if it
+  // is not known.
+  bool functor_at(std::uint64_t address, Dwarf_Die* type) const;
+
   // The complete type instead of a declaration (`struct Engine;`); false if no unit of the module has it.
   bool complete(Dwarf_Die* type) const;
 
@@ -34,12 +38,16 @@ class DataTypes {
   void walk(Dwarf_Die first, const std::string& scope, int level);
   void add_variable(Dwarf_Die* die);
   void add_type(Dwarf_Die* die, const std::string& name);
+  void add_function(Dwarf_Die* die);
+  void add_handler(Dwarf_Die* die);
 
   DwarfLimits& limits_;
   TimeLimit& time_;
-  std::vector<DataVariable> variables_;                  // sorted by address
-  std::unordered_map<std::string, Dwarf_Die> types_;     // by qualified name
-  std::unordered_map<Dwarf_Off, std::string> declared_;  // the qualified names of declarations, by their offset
+  std::vector<DataVariable> variables_;                    // sorted by address
+  std::unordered_map<std::string, Dwarf_Die> types_;       // by qualified name
+  std::unordered_map<std::uint64_t, Dwarf_Off> managers_;  // by address: their declarations ...
+  std::unordered_map<Dwarf_Off, Dwarf_Die> handlers_;      // ... and the classes of these
+  std::unordered_map<Dwarf_Off, std::string> declared_;    // the qualified names of declarations, by their offset
 };
 
 // Whether a type has members.
@@ -47,6 +55,9 @@ bool is_class(int tag);
 
 // The type that an entry has, without typedef, const, volatile and atomic. False if it has none (void).
 bool type_of(Dwarf_Die* die, Dwarf_Die* type);
+
+// The type that a template parameter of this name stands for. False: there is none.
+bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found);
 
 // The size of a type in bytes, 0 = not known.
 std::uint64_t size_of(Dwarf_Die* type);

@@ -17,10 +17,11 @@ struct PointerStep {
   std::uint64_t bytes = 0;
   std::uint32_t times = 1;          // chunks of this size in a row, of which this is the last
   std::uint32_t inner = 0;          // where in the chunk the pointer points
+  std::uint64_t code = 0;           // HeapStepRecord::code, inside the module's file; 0: there is none
   std::vector<std::uint64_t> head;  // its first words
   bool operator<(const PointerStep& other) const {
-    return std::tie(at, behind, begin, bytes, times, inner) <
-           std::tie(other.at, other.behind, other.begin, other.bytes, other.times, other.inner);
+    return std::tie(at, behind, begin, bytes, times, inner, code) <
+           std::tie(other.at, other.behind, other.begin, other.bytes, other.times, other.inner, other.code);
   }
 };
 

@@ -92,6 +92,7 @@ class Namer {
   bool follow(const PointerStep& step, std::uint64_t at, Pointer* pointer) {
     hopped_ = false;
     if (at < step.inner || !pointer->known) return false;
+    if (pointer->is_functor && !types_.functor_at(step.code, &pointer->type)) return false;
     const std::uint64_t offset = at - step.inner;
     switch (pointer->shape) {
       case Shape::kObject:
@@ -224,7 +225,7 @@ class Namer {
     if (begins_with(name, "__aligned_membuf<") || begins_with(name, "__aligned_buffer<"))
       return template_parameter(&type, "_Tp", &value) && find_pointer(value, offset, false, found, depth + 1);
     // The object of a smart pointer or an optional is named without the library's members around it.
-    const bool transparent = is_transparent(name);
+    const bool transparent = is_transparent(types_, type, name);
     Dwarf_Die child;
     if (dwarf_child(&type, &child) != 0) return false;
     do {
@@ -237,7 +238,9 @@ class Namer {
       if (is_class(dwarf_tag(&inside)) && !types_.complete(&inside)) continue;
       if (offset - begin >= size_of(&inside)) continue;
       const Text before = text_;
-      const std::string member = tag == DW_TAG_member ? name_of(&child) : std::string();
+      std::string member = tag == DW_TAG_member ? name_of(&child) : std::string();
+      // The class of a lambda has no name, and g++ calls its captured variable `buffer` there `__buffer`.
+      if (name.empty() && begins_with(member, "__")) member.erase(0, 2);
       if (!member.empty() && !quiet && !transparent) text_.add_member(member);
       if (find_pointer(inside, offset - begin, quiet_inside(quiet, transparent, inside), found, depth + 1)) return true;
       text_ = before;

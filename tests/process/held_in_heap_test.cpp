@@ -61,6 +61,9 @@ TEST_CASE("members, elements and keys on the way through the heap are named", "[
       {"base", "g_base->memory"},
       {"opaque", "g_opaque->engine->buffer"},
       {"table", "g_table[99999]"},
+      {"rmm", "g_pieces[1]"},
+      {"rmm-vector", "g_columns[0]"},
+      {"own-buffer", "g_own->data"},
   };
   std::vector<std::string> programs = {"held_in_heap"};
   if (std::filesystem::exists(subject_path("held_in_heap_libcxx"))) programs.emplace_back("held_in_heap_libcxx");
@@ -69,6 +72,16 @@ TEST_CASE("members, elements and keys on the way through the heap are named", "[
       INFO(program << " " << how);
       CHECK(holders_of(how, program) == std::vector<std::string>{name + " in " + program});
     }
+  }
+}
+
+TEST_CASE("the variables that a std::function has captured are named", "[held-in-heap]") {
+  for (const auto& [how, name] :
+       std::vector<std::pair<std::string, std::string>>{{"function", "g_callback->buffer"},
+                                                        {"functions", "g_handlers[\"resize\"]->owner->memory"},
+                                                        {"small-function", "g_handlers[\"draw\"]"}}) {
+    INFO(how);
+    CHECK(holders_of(how) == std::vector<std::string>{name + " in held_in_heap"});
   }
 }
 

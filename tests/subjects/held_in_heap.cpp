@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <forward_list>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -37,6 +38,22 @@ struct Counted {
 };
 struct Both : Named, Counted {};
 struct Opaque;
+// As in RMM 25 (rmm/device_buffer.hpp, rmm/device_uvector.hpp).
+namespace rmm {
+struct device_buffer {
+  void* _data = nullptr;
+  std::size_t _size = 0;
+  std::size_t _capacity = 0;
+  void* _stream = nullptr;
+};
+template <typename T>
+struct device_uvector {
+  device_buffer _storage;
+};
+}  // namespace rmm
+struct device_buffer {
+  void* data = nullptr;
+};
 struct Keeper {
   std::vector<Buffer> buffers;
   std::map<std::string, void*> by_name;
@@ -68,6 +85,11 @@ Opaque* g_opaque = nullptr;
 void** g_table = nullptr;
 void* g_nothing = nullptr;
 Node* g_tree = nullptr;
+std::vector<rmm::device_buffer> g_pieces;
+std::unique_ptr<rmm::device_uvector<float>> g_columns;
+std::unique_ptr<device_buffer> g_own;
+std::function<void*()> g_callback;
+std::map<std::string, std::function<void*()>> g_handlers;
 char* g_middle = nullptr;
 uintptr_t g_hidden = 0;
 
@@ -190,6 +212,32 @@ int main(int, char** argv) {
   if (how == "untyped") {
     auto* engine = chain(1);
     g_nothing = engine;
+  }
+  if (how == "function") {
+    void* buffer = allocate_here();
+    const long more[4] = {1, 2, 3, 4};
+    g_callback = [more, buffer] { return more[0] == 1 ? buffer : nullptr; };
+  }
+  if (how == "functions") {
+    auto owner = std::make_shared<Buffer>();
+    owner->memory = allocate_here();
+    g_handlers["resize"] = [owner] { return owner->memory; };
+  }
+  if (how == "small-function") {
+    void* buffer = allocate_here();
+    g_handlers["draw"] = [buffer] { return buffer; };
+  }
+  if (how == "rmm") {
+    g_pieces.resize(3);
+    g_pieces[1]._data = allocate_here();
+  }
+  if (how == "rmm-vector") {
+    g_columns = std::make_unique<rmm::device_uvector<float>>();
+    g_columns->_storage._data = allocate_here();
+  }
+  if (how == "own-buffer") {
+    g_own = std::make_unique<device_buffer>();
+    g_own->data = allocate_here();
   }
   if (how == "tree") {
     Node* at = g_tree = new Node;
