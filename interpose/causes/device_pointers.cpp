@@ -12,7 +12,7 @@ namespace {
 using format::ContextRecord;
 using format::Kind;
 
-constexpr std::uint64_t kMostBytesOfAnyTag = 64 << 10;
+static_assert(kBytesBeforeTarget == GpuBlocks::kBefore);
 constexpr std::uint64_t kVector = 16;
 
 // Pinned memory is in the address space of each context (unified addressing, CUDA Driver API, section 6.14).
@@ -102,7 +102,7 @@ bool DevicePointers::search_in(CUcontext context, std::uint32_t index, std::uint
     if (!may_be_read(blocks[i], index, device)) continue;
     const std::uint64_t bytes = blocks[i].end - blocks[i].begin;
     memory_[count++] = {blocks[i].begin, bytes, pieces, i, bytes <= kMostBytesOfAnyTag};
-    pieces += (bytes + kPieceBytes - 1) / kPieceBytes;
+    pieces += pieces_of(bytes);
   }
   if (count == 0) return true;
   PointerSearch search;

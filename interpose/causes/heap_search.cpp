@@ -286,11 +286,12 @@ class HeapSearcher {
     if (node.parent != HeapNodes::kRoot) from += nodes_[node.parent].begin;
     for (std::uint32_t parent = node.parent; parent != HeapNodes::kRoot; parent = nodes_[parent].parent)
       root = nodes_[parent].at;
-    const std::uint64_t place = place_of(root);
+    struct dl_phdr_info data = {};
     struct dl_phdr_info module = {};
-    if (place == 0 || !chunks_.pages().word(from + kToCode, &code) || !find_module(code, &module)) return;
+    if (!find_module(root, &data) || !chunks_.pages().word(from + kToCode, &code) || !find_module(code, &module) ||
+        module.dlpi_phdr != data.dlpi_phdr)
+      return;
     const std::uint64_t frame = process_.stacks.modules.frame_of(code);
-    if (frame >> format::kFrameModuleShift != place >> format::kFrameModuleShift) return;
     for (std::size_t i = 0; i < sizeof(record->code); ++i) record->code[i] = static_cast<std::uint8_t>(frame >> 8 * i);
   }
 

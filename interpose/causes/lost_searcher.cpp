@@ -37,9 +37,6 @@ constexpr std::uint64_t kMostImageBytes = 256 << 20;
 constexpr std::uint64_t kMostImageBytesStopped = 16 << 20;  // all threads of the program wait
 constexpr std::uint64_t kLongestInCopyNs = 20'000'000'000;
 constexpr std::uint64_t kMostBytesToSort = 256 << 20;
-constexpr std::uint64_t kAddressBits = (1ULL << 48) - 1;
-constexpr std::uint64_t kMostBytesOfAnyTag = 64 << 10;
-constexpr std::uint64_t kLowTags = 16;
 
 // The call does nothing else for MS_ASYNC.
 bool is_mapped(std::uint64_t begin, std::uint64_t end) {
@@ -262,15 +259,17 @@ void LostSearcher::look_at(const unsigned char* copy, std::uint64_t bytes, std::
   filter_.for_each(copy, bytes, [&](std::uint64_t i) {
     std::uint64_t word = 0;
     std::memcpy(&word, copy + i, sizeof(word));
-    if (leads_somewhere(word & kAddressBits) && may_be_pointer(word, address + i))
-      look_at(word & kAddressBits, address + i);
+    if (may_be_pointer(word, address + i)) look_at(word & kPointerBits, address + i);
   });
 }
 
 bool LostSearcher::may_be_pointer(std::uint64_t word, std::uint64_t where) const {
-  if (word <= kAddressBits) return true;
-  if (where % sizeof(word) != 0) return !in_large_ && !is_of_two(where);
-  return !in_large_ || leads_to_begin(word & kAddressBits);
+  if (word <= kPointerBits) return true;
+  const std::uint64_t address = word & kPointerBits;
+  const bool aligned = where % sizeof(word) == 0;
+  if (in_large_) return aligned && leads_to_begin(address);
+  // Reading the two is a call of the kernel.
+  return aligned || (leads_somewhere(address) && !is_of_two(where));
 }
 
 bool LostSearcher::is_of_two(std::uint64_t where) const {
@@ -289,10 +288,10 @@ bool LostSearcher::leads_somewhere(std::uint64_t address) const {
 
 bool LostSearcher::leads_to_begin(std::uint64_t address) const {
   bool begins = false;
-  gpu_.find(address, [&](std::uint32_t number) { begins = begins || address - gpu_[number].begin < kLowTags; });
+  gpu_.find(address, [&](std::uint32_t number) { begins = begins || address - gpu_[number].begin < kLowTagBits; });
   if (begins || !marks_chunks_) return begins;
   const std::uint32_t block = blocks_.find(address);
-  return block != HeapBlocks::kNone && address - blocks_.begin_of(block) < kLowTags;
+  return block != HeapBlocks::kNone && address - blocks_.begin_of(block) < kLowTagBits;
 }
 
 void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {
@@ -343,7 +342,7 @@ bool LostSearcher::read_roots() {
   last_.open(frozen_ ? words_ : nullptr, word_count_);
   in_roots_ = true;
   if (!frozen_) {
-    for (const std::uint64_t word : caller_.words) look_at(word & kAddressBits, 0);
+    for (const std::uint64_t word : caller_.words) look_at(word & kPointerBits, 0);
   }
   place_ = "a root";
   if (!drivers_.for_each_register_list([this](std::uint64_t begin, std::uint64_t end) {

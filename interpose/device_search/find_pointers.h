@@ -63,8 +63,9 @@ constexpr std::uint64_t kMostFound = 1 << 19;
 constexpr std::uint64_t kSlots = 1 << 20;
 
 constexpr std::uint64_t kPieceBytes = 256 << 10;
-constexpr std::uint64_t kBytesBeforeTarget = 64;  // GpuBlocks::kBefore
-constexpr std::uint64_t kLowTagBits = 16;         // values of tags in the lowest bits of a begin
+constexpr std::uint64_t kBytesBeforeTarget = 64;        // GpuBlocks::kBefore
+constexpr std::uint64_t kMostBytesOfAnyTag = 64 << 10;  // in larger memory a tag is believed of begins alone
+constexpr std::uint64_t kLowTagBits = 16;               // values of tags in the lowest bits of a begin
 constexpr std::uint64_t kPointerBits = (1ULL << 48) - 1;
 constexpr std::uint32_t kBytesAtOnce = 16;  // bytes
 constexpr std::uint32_t kWarp = 32;         // threads
@@ -77,6 +78,8 @@ struct UpperRange {
   std::uint32_t first;
   std::uint32_t more;
 };
+
+CULPRIT_DEVICE inline std::uint64_t pieces_of(std::uint64_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes; }
 
 // All arrays are the device's. Ranges are sorted by their beginnings.
 struct SearchOrder {

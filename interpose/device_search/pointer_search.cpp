@@ -133,7 +133,7 @@ bool PointerSearch::run_kernel(CUfunction kernel, const PointerOrder& order, con
   on_device.target_count = order.target_count;
   on_device.host_count = order.host_count;
   const SearchedMemory& last = order.memory[order.memory_count - 1];
-  on_device.pieces = last.first_piece + (last.bytes + kPieceBytes - 1) / kPieceBytes;
+  on_device.pieces = last.first_piece + pieces_of(last.bytes);
   const bool done = search(kernel, on_device, memory, layout, deadline_ns);
   if (!stuck_) driver().cuMemFree_v2(memory);
   return done;

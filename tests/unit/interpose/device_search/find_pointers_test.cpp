@@ -51,7 +51,7 @@ class SimulatedKernel {
     for (const auto& block : blocks_) {
       memory.push_back(
           {reinterpret_cast<std::uint64_t>(block->data()), block->bytes, pieces, block->number, block->bytes <= 65536});
-      pieces += (block->bytes + kPieceBytes - 1) / kPieceBytes;
+      pieces += pieces_of(block->bytes);
     }
     counters_ = {};
     slots_.assign(kSlots, 0);
