@@ -101,7 +101,7 @@ format::Ref find_current_stack_here(Process& process) {
   if (ref == 0 && memo != nullptr) ref = memo->walks().look_up_in_place(frame, generation, path);
   if (ref == 0 && memo != nullptr) ref = memo->walks().look_up(frame, generation, path);
   if (ref == 0) {
-    register_exit_handlers(process.options.search_lost);  // needed if the first call came from a signal handler
+    register_exit_handlers(process.options.search_holders);  // needed if the first call came from a signal handler
     if (process.options.python) look_for_python(process);
     StackChecks checks;
     ref = walk_stack(process, frame, &checks);

@@ -115,9 +115,7 @@ struct Search {
   void write(Ref allocation, std::uint32_t state, std::uint64_t address) {
     const MemoryRange& own = all->thread_local_data;
     if (address >= own.begin && address < own.end) {
-      const std::uint64_t module =
-          process.stacks.modules.frame_of(all->thread_local_module) & ~format::kFrameOffsetMask;
-      write_record(allocation, state, module | format::kHolderThreadLocal | (address - own.begin));
+      write_record(allocation, state, thread_local_place(process, all->thread_local_module, address - own.begin));
       return;
     }
     // The ranges are searched in order, so that one look-up serves all handles in it.
@@ -155,7 +153,7 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
     ranges->add(module);
     return false;
   });
-  // The last one of the list: the search through the heap does not begin there.
+  // The last one of the list.
   if (ranges->holders.count == RangeList::kCapacity) ranges->thread_local_data = {};
   if (ranges->has_thread_local()) ranges->holders.list[ranges->holders.count++] = ranges->thread_local_data;
   search.process.stacks.modules.refresh(search.process.dump);
@@ -168,8 +166,9 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
   // inside the interpreter names them.
   const bool python = search.process.dump.header()->python_version != 0;
   if (result.end == format::HolderSearch::kDone && !python) {
-    const HeapRoots roots = {ranges->holders.list, ranges->holders.count - (ranges->has_thread_local() ? 1 : 0),
-                             ranges->driver.list, ranges->driver.count};
+    const HeapRoots roots = {ranges->holders.list, ranges->holders.count,
+                             ranges->has_thread_local() ? ranges->thread_local_module : 0, ranges->driver.list,
+                             ranges->driver.count};
     search.process.dump.header()->heap_search =
         search_heap(search.process, search.handles, roots, start_ns + longest_search_ns(search.process.options), bytes);
   }

@@ -98,15 +98,15 @@ OtherThreads look_at_thread(const char* thread, const MemoryMap& map, DriverThre
   return OtherThreads::kUnknown;
 }
 
-// Whether a relocation of the module names one of the functions by which thread-local objects are destroyed.
-bool has_thread_local_objects(const ElfModule& module) {
-  const auto names_one = [&](const ElfW(Rela) & relocation) {
-    const std::uint64_t symbol = ELF64_R_SYM(relocation.r_info);
-    return symbol != 0 && begins_with(module.strings + module.symbols[symbol].st_name, "__cxa_thread_atexit");
-  };
-  const Relocations relocations = relocations_of(module);
-  const auto in = [&](const Relocations::Table& table) { return std::any_of(table.begin(), table.end(), names_one); };
-  return in(relocations.calls) || in(relocations.data);
+// Whether calls of the function reach ours first: the first module that defines it is this library.
+bool is_ours(const char* name) {
+  bool ours = false;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+    if (!defines_symbol(module, name, gnu_hash_of(name))) return false;
+    ours = in_own_module(module.begin);
+    return true;
+  });
+  return ours;
 }
 
 // The target of a descriptor of this process, as the kernel writes it: pipe:[INODE], a path, and others.
@@ -202,19 +202,6 @@ bool malloc_is_glibcs() {
   return glibcs;
 }
 
-bool destructors_come_later() {
-  bool ours = false;
-  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
-    if (!defines_symbol(module, "__cxa_atexit", gnu_hash_of("__cxa_atexit"))) return false;
-    ours = in_own_module(module.begin);
-    return true;
-  });
-  if (!ours) return false;
-  return !any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
-    const char* name = file_name(info.dlpi_name);
-    if (in_own_module(module.begin) || is_driver_library(name) || begins_with(name, "libstdc++.so")) return false;
-    return has_thread_local_objects(module);
-  });
-}
+bool destructors_come_later() { return is_ours("__cxa_atexit") && is_ours("__cxa_thread_atexit_impl"); }
 
 }  // namespace culprit

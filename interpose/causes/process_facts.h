@@ -31,9 +31,8 @@ KernelHolds kernel_holds();
 // Whether malloc() is that of glibc, and nothing else in the process takes its place.
 bool malloc_is_glibcs();
 
-// Whether all objects of the program still exist when the first exit handler runs: see exit_order.h. False if a library
-// of the program has thread-local objects with destructors, which exit() destroys before all handlers, or if another
-// library takes the place of our __cxa_atexit().
+// Whether all objects of the program still exist when the first handler or destructor of exit() runs: see
+// exit_handlers.h. False if another library takes the place of our __cxa_atexit() or __cxa_thread_atexit_impl().
 bool destructors_come_later();
 
 }  // namespace culprit

@@ -126,7 +126,7 @@ int start_recording(Process& process, bool called) {
   begin_marks(process);
   static std::uint32_t generations = 0;  // a fork child inherits and continues the count
   process.generation = ++generations;
-  register_exit_handlers(process.options.search_lost);
+  register_exit_handlers(process.options.search_holders);
   return 0;
 }
 

@@ -1,10 +1,11 @@
 // Load and the end of the process.
 //
-// Order at exit(): handlers run last-registered first. Ours is registered at the first CUDA call, so it runs before the
-// destructors of globals that were constructed earlier, and marks the exit phase; those destructors may still free
-// memory, and their frees count. The handler that was registered when this library was loaded runs last, after the
-// loader's own destructor calls: memory that is live then was never freed. quick_exit() has a list of its own with the
-// same two handlers.
+// Order at exit(): destructors of the thread's thread-local objects, then handlers, last-registered first.
+// before_exit() is kept the first of all (exit_handlers.h), because containers that still have a pointer are about to
+// be destroyed. begin_exit() is registered at the first CUDA call, so it runs before the destructors of globals that
+// were constructed earlier, and marks the exit phase; those destructors may still free memory, and their frees count.
+// The handler that was registered when this library was loaded runs last, after the loader's own destructor calls:
+// memory that is live then was never freed. quick_exit() has a list of its own with the same two handlers.
 //
 // _exit() and _Exit() mark the dump and search nothing: a program calls them in order to end at once, often in a signal
 // handler or while its other threads are stuck. The system call exit_group, a signal and exec leave the dump unmarked.
@@ -108,13 +109,15 @@ void read_devices_at_exit(Process& process) {
 // that the summary needs. The dump is complete up to the interrupted call.
 bool interrupted_tracker() { return thread_state.outermost_hook != nullptr && is_in_hook() && thread_state.in_tracker; }
 
-// Memory that is lost is looked for before any object of the program is destroyed, with all that it refers to.
-void before_exit(int, void*) {
+// Before any object of the program is destroyed, with all that it refers to.
+void before_exit() {
   const CallerState caller = caller_state();
   end_handlers();
   Process* process = process_if_recording();
   if (process == nullptr || interrupted_tracker() || (process->mode.load() & kModeExiting) != 0) return;
   record_on_own_stack([&](Process& recording) {
+    search_holders(recording);
+    if (!recording.options.search_lost) return;
     if (!loaded_late()) note_unseen_users(recording);
     search_lost(recording, caller);
   });
@@ -134,7 +137,7 @@ void begin_exit(int, void*) {
     header->process_state = format::ProcessState::kExiting;
     if (recording.options.fail[0] != '\0') header->exit_stack = current_stack(recording);
     read_devices_at_exit(recording);
-    search_holders(recording);
+    if (recording.dump.header()->holder_search == format::HolderSearch::kNotRun) search_holders(recording);
     // An attach searches all memory itself.
     if (!loaded_late() && recording.dump.header()->lost_search == format::LostSearch::kNotRun)
       note_unseen_users(recording);
@@ -192,7 +195,6 @@ CULPRIT_LOADING void at_the_very_end(int status, void*) {
 std::atomic<bool> quick_exit_called;
 std::atomic<int> quick_exit_status;
 
-void before_quick_exit() { before_exit(0, nullptr); }
 void begin_quick_exit() { begin_exit(0, nullptr); }
 
 // Without a status, because quick_exit() was called past our own, the dump stays unmarked: its report says that the end
@@ -220,7 +222,6 @@ CULPRIT_LOADING void fill_rooms_above() {
   rooms_above.serve_view = serve_view_requests;
   rooms_above.begin_audit = start_audit;
   rooms_above.before_exit = before_exit;
-  rooms_above.before_quick_exit = before_quick_exit;
   rooms_above.at_exit = begin_exit;
   rooms_above.at_quick_exit = begin_quick_exit;
 }
@@ -305,6 +306,15 @@ CULPRIT_EXPORT int on_exit(void (*function)(int, void*), void* argument) noexcep
   return result;
 }
 
+// A thread-local object was constructed.
+CULPRIT_EXPORT int __cxa_thread_atexit_impl(void (*function)(void*), void* argument, void* library) noexcept {
+  const culprit::AtExitFunction next = culprit::next_cxa_thread_atexit();
+  if (next == nullptr) return -1;
+  const int result = next(function, argument, library);
+  culprit::keep_first_destructor();
+  return result;
+}
+
 // at_quick_exit() was called.
 CULPRIT_EXPORT int __cxa_at_quick_exit(void (*function)(void*), void* library) noexcept {
   const culprit::AtQuickExitFunction next = culprit::next_cxa_at_quick_exit();
@@ -329,6 +339,7 @@ CULPRIT_EXPORT int dlclose(void* handle) {
   int result = close_library(handle);
   culprit::end_unloading(handle);
   culprit::note_module_closed();
+  culprit::drop_former_handlers();
   culprit::look_for_closed_drivers();
   return result;
 }

@@ -170,7 +170,7 @@ constexpr std::uint64_t kHeadWords = 9;
 struct HeapStepRecord {
   std::uint32_t state;   // live: 1 = valid
   Ref parent;            // HeapStepRecord of the chunk that points to this one; 0 = a module's data
-  std::uint64_t at;      // of that pointer: its offset in the parent, or its place, coded like a frame
+  std::uint64_t at;      // of that pointer: its offset in the parent, or its place, coded like that of a holder
   std::uint64_t behind;  // the word behind that pointer: of a std::vector the end of its elements
   std::uint64_t begin;   // of the chunk, an address
   std::uint64_t bytes;   // of the chunk

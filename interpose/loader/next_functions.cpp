@@ -15,6 +15,7 @@ void* function(void** known, const char* name, std::uint64_t (*look_up)(const ch
 }
 
 void* at_exit;
+void* at_thread_exit;
 void* on_exit_too;
 void* at_quick_exit_too;
 void* exit_now;
@@ -25,11 +26,17 @@ void* more_address_information;
 void* exit_thread;
 void* cancel_thread;
 CULPRIT_AT_LOAD void* libcs_on_exit;
+void* libcs_cxa_atexit;
+void* libcs_cxa_finalize;
 CULPRIT_AT_LOAD void* libcs_at_quick_exit;
 
 }  // namespace
 
 AtExitFunction next_cxa_atexit() { return reinterpret_cast<AtExitFunction>(function(&at_exit, "__cxa_atexit")); }
+
+AtExitFunction next_cxa_thread_atexit() {
+  return reinterpret_cast<AtExitFunction>(function(&at_thread_exit, "__cxa_thread_atexit_impl"));
+}
 
 OnExitFunction next_on_exit() { return reinterpret_cast<OnExitFunction>(function(&on_exit_too, "on_exit")); }
 
@@ -39,6 +46,14 @@ AtQuickExitFunction next_cxa_at_quick_exit() {
 
 OnExitFunction on_exit_of_libc() {
   return reinterpret_cast<OnExitFunction>(function(&libcs_on_exit, "on_exit", libc_function));
+}
+
+AtExitFunction cxa_atexit_of_libc() {
+  return reinterpret_cast<AtExitFunction>(function(&libcs_cxa_atexit, "__cxa_atexit", libc_function));
+}
+
+FinalizeFunction cxa_finalize_of_libc() {
+  return reinterpret_cast<FinalizeFunction>(function(&libcs_cxa_finalize, "__cxa_finalize", libc_function));
 }
 
 AtQuickExitFunction at_quick_exit_of_libc() {

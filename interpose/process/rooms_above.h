@@ -30,8 +30,7 @@ struct RoomsAbove {
   void (*serve_view)(Process& process, std::uint32_t requests);
   void (*begin_audit)();
   // Runs before any other handler of the program, see keep_first_handler(); then the other two.
-  void (*before_exit)(int status, void*);
-  void (*before_quick_exit)();
+  void (*before_exit)();
   // The handlers for on_exit() and at_quick_exit().
   void (*at_exit)(int status, void*);
   void (*at_quick_exit)();

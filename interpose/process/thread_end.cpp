@@ -58,15 +58,19 @@ void watch_thread_end() {
   if (thread_end_key_made) pthread_setspecific(thread_end_key, &thread_state);
 }
 
-// Only a frame of exit() proves it: a destructor of another key in the last round, a signal handler, or a free() of the
-// program's own are followed by the end of the thread, of which nothing tells us any more.
-bool resume_in_exit() {
+bool exit_runs() {
   const auto runs = [](const char* name) {
     constexpr std::uint64_t kLongest = 256;  // bytes of code; it only calls another function
     const std::uint64_t begin = libc_function(name);
     return begin != 0 && runs_code(begin, kLongest);
   };
-  if (!runs("exit") && !runs("quick_exit")) return false;
+  return runs("exit") || runs("quick_exit");
+}
+
+// Only a frame of exit() proves it: a destructor of another key in the last round, a signal handler, or a free() of the
+// program's own are followed by the end of the thread, of which nothing tells us any more.
+bool resume_in_exit() {
+  if (!exit_runs()) return false;
   rounds = 0;
   thread_state.known.past_its_end = false;
   return true;

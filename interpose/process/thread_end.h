@@ -29,6 +29,9 @@ void prepare_thread_end();
 // async-signal-safe; without effect when the process has no key left for thread-specific data.
 void watch_thread_end();
 
+// Whether the calling thread runs exit() or quick_exit(). On the tracker's own stack only.
+bool exit_runs();
+
 // The calling thread's end was handled, and it calls CUDA. Returns true, and lets the thread use the tracker again,
 // when it runs exit() now: the thread will end with the process only. On the tracker's own stack only.
 bool resume_in_exit();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/format/dump_format.h"
 #include "report/base/words.h"
 
 namespace culprit::report {
@@ -18,13 +19,21 @@ constexpr std::size_t kLongestOfScope = 4096;
 
 constexpr const char* kManager = "_M_manager";  // of std::function
 
-// The address of a variable with one; false for those of threads, registers and constants.
+// The address of a variable with one; that of a thread-local variable is its offset in the module's segment, with
+// format::kHolderThreadLocal. False for those in registers and constants.
 bool address_of(Dwarf_Die* die, std::uint64_t* address) {
   Dwarf_Attribute location;
   if (dwarf_attr(die, DW_AT_location, &location) == nullptr) return false;
   Dwarf_Op* operations = nullptr;
   std::size_t count = 0;
-  if (dwarf_getlocation(&location, &operations, &count) != 0 || count != 1) return false;
+  if (dwarf_getlocation(&location, &operations, &count) != 0) return false;
+  if (count == 2 &&
+      (operations[1].atom == DW_OP_GNU_push_tls_address || operations[1].atom == DW_OP_form_tls_address)) {
+    if (operations[0].atom != DW_OP_const8u && operations[0].atom != DW_OP_const4u) return false;
+    *address = operations[0].number | format::kHolderThreadLocal;
+    return true;
+  }
+  if (count != 1) return false;
   if (operations[0].atom == DW_OP_addr) {
     *address = operations[0].number;
     return true;

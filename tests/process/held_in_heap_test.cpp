@@ -85,6 +85,35 @@ TEST_CASE("the variables that a std::function has captured are named", "[held-in
   }
 }
 
+TEST_CASE("objects that exit() destroys first are searched before", "[held-in-heap]") {
+  for (const auto& [how, name] : std::vector<std::pair<std::string, std::string>>{
+           {"late", "late_vector()::instance[2] in held_in_heap"},
+           {"late-map", "late_map()::instance[\"weights\"].memory in held_in_heap"},
+           {"late-quick", "late_map()::instance[\"weights\"].memory in held_in_heap"},
+           {"thread-local", "t_vector[0] in held_in_heap, thread-local, of the main thread"},
+           {"thread-local-early", "t_map[\"weights\"]->buffer in held_in_heap, thread-local, of the main thread"},
+           {"thread-local-exit", "t_vector[5] in held_in_heap, thread-local, of the main thread"}}) {
+    INFO(how);
+    CHECK(holders_of(how) == std::vector<std::string>{name});
+  }
+  CHECK(report_on("late-freed").leaks.empty());
+}
+
+TEST_CASE("the objects of a main thread that ended are gone, and the process goes on", "[held-in-heap]") {
+  const Report report = report_on("thread-local-ended");
+  REQUIRE(report.leaks.size() == 1);
+  CHECK(report.leaks[0].cause != "held");
+}
+
+TEST_CASE("libc's list of exit handlers does not grow with each plugin", "[held-in-heap]") {
+  const Run run = run_preloaded("many_handlers", {subject_path("static_objects.so").string()});
+  INFO(run.out << run.err);
+  REQUIRE(run.exit_code == 0);
+  long bytes = -1;
+  REQUIRE(std::sscanf(run.out.c_str(), "grown by %ld", &bytes) == 1);
+  CHECK(bytes < 65536);
+}
+
 TEST_CASE("the members of a function's static variable are named", "[held-in-heap]") {
   const std::vector<std::string> holders = holders_of("static");
   REQUIRE(holders.size() == 2);

@@ -1,7 +1,11 @@
 // Leaves allocations of 11001 bytes that a global leads to through the heap, in the way that the argument names.
 #include <cuda_runtime_api.h>
 
+#include <pthread.h>
+
 #include <array>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <forward_list>
@@ -13,6 +17,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -104,6 +109,19 @@ Keeper& keeper() {
   return instance;
 }
 
+// Constructed when it is first called: exit() destroys it before what was constructed earlier.
+std::vector<void*>& late_vector() {
+  static std::vector<void*> instance;
+  return instance;
+}
+std::map<std::string, Buffer>& late_map() {
+  static std::map<std::string, Buffer> instance;
+  return instance;
+}
+
+thread_local std::vector<void*> t_vector;
+thread_local std::map<std::string, Engine*> t_map;
+
 Engine* chain(int length) {
   Engine* first = nullptr;
   for (int i = 0; i < length; ++i) {
@@ -129,7 +147,6 @@ struct Opaque {
 
 int main(int, char** argv) {
   const std::string how = argv[1];
-  // Before the first call of CUDA: what is constructed later is destroyed before the search.
   keeper();
   if (how == "engine") g_engine = chain(1);
   if (how == "next") g_engine = chain(2);
@@ -195,6 +212,46 @@ int main(int, char** argv) {
     keeper().by_name["weights"] = allocate_here();
     keeper().buffers.resize(2);
     keeper().buffers[1].memory = allocate_here();
+  }
+  if (how == "late") {
+    void* pointer = allocate_here();
+    late_vector().resize(4);
+    late_vector()[2] = pointer;
+  }
+  if (how == "late-map") {
+    void* pointer = allocate_here();
+    late_map()["weights"].memory = pointer;
+    std::exit(0);
+  }
+  if (how == "late-freed") {
+    // The last handler frees what the search found.
+    static void* pointer = allocate_here();
+    std::atexit([] { CHECKED(cudaFree(pointer)); });
+  }
+  if (how == "late-quick") {
+    late_map()["weights"].memory = allocate_here();
+    std::quick_exit(0);
+  }
+  if (how == "thread-local") t_vector.push_back(allocate_here());
+  if (how == "thread-local-early") {
+    t_map["before"] = nullptr;
+    t_map["weights"] = chain(1);
+  }
+  if (how == "thread-local-exit") {
+    void* pointer = allocate_here();
+    t_vector.resize(7);
+    t_vector[5] = pointer;
+    late_vector().resize(4);
+    std::exit(0);
+  }
+  if (how == "thread-local-ended") {
+    // The main thread ends, with its objects, and the process goes on.
+    t_vector.push_back(allocate_here());
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::exit(0);
+    }).detach();
+    pthread_exit(nullptr);
   }
   if (how == "base") {
     auto* both = new Both;

@@ -1,6 +1,8 @@
-// Keeps pointers to 11001 bytes in a thread-local container, which exit() destroys before any exit handler runs.
+// Keeps a pointer to 11001 bytes in a thread-local container, which exit() destroys before any exit handler runs;
+// "cleared" as the argument: overwrites it.
 #include <cuda_runtime_api.h>
 
+#include <string>
 #include <vector>
 
 #include "tests/subjects/check.h"
@@ -13,7 +15,8 @@ SUBJECT_FUNCTION void* allocate_here() {
   return pointer;
 }
 
-int main() {
+int main(int, char** arguments) {
   t_vector.push_back(allocate_here());
+  if (arguments[1] == std::string("cleared")) t_vector[0] = nullptr;
   return 0;
 }
