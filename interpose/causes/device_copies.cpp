@@ -83,7 +83,7 @@ bool DeviceCopies::read(const GpuBlock& block, std::uint64_t offset, std::uint64
 }
 
 bool DeviceCopies::read(CUcontext context, std::uint64_t address, std::uint64_t bytes, void* to) {
-  if (stuck_ || !use(context)) return false;
+  if (stuck_ || clock_ns(CLOCK_MONOTONIC) > deadline_ns_ || !use(context)) return false;
   const PushedContext pushed(context_);
   if (!pushed.done() || driver().cuMemcpyDtoHAsync_v2(to, address, bytes, stream_) != CUDA_SUCCESS) return false;
   stuck_ = !wait([&] { return driver().cuStreamQuery(stream_); });

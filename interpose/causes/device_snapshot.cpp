@@ -16,7 +16,7 @@ void DeviceSnapshot::take(Process& process, const GpuBlocks& blocks, DeviceVaria
   if (!copies.all_idle() || !variables->find()) return;
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < blocks.size(); ++i) bytes += blocks[i].end - blocks[i].begin;
-  if (bytes > kMostBytes) pointers->take(process, blocks, map, false, deadline_ns);
+  if (takes_long(blocks.size(), bytes)) pointers->take(process, blocks, map, false, deadline_ns);
   if (!make_room(blocks, *variables)) return;
   taken_ = copy_blocks(blocks, &copies) && copy_variables(*variables, &copies);
   in_use_ = copies.is_stuck();

@@ -1,6 +1,6 @@
 // The content of all memory of the GPU at one moment, pinned memory and the variables of device code included, for a
-// search in a copy of the process, which cannot call the driver. Of more than 64 MiB only the pointers are kept
-// (device_pointers.h), where a kernel can find them.
+// search in a copy of the process, which cannot call the driver. Of more than 64 MiB, or of many blocks, only
+// the pointers are kept (device_pointers.h), where a kernel can find them.
 //
 // Private memory of its own, never malloc. Not thread-safe.
 #pragma once
@@ -21,6 +21,10 @@ class DeviceSnapshot {
  public:
   // More is not copied: all threads of the program are stopped meanwhile.
   static constexpr std::uint64_t kMostBytes = 64 << 20;
+
+  // Whether to copy so many blocks takes longer than to look for their pointers on the device, which takes 5 ms. A copy
+  // takes 8 us (H200), however small it is.
+  static bool takes_long(std::uint64_t blocks, std::uint64_t bytes) { return bytes > kMostBytes || blocks > 512; }
 
   // Copies the blocks and the variables until the deadline. If it cannot copy all of them, nothing is there. On the
   // tracker's own stack, inside a Recording. `map`: of the process. What `pointers` then knows is not copied.

@@ -454,18 +454,22 @@ bool LostSearcher::look_at_device(const unsigned char* content, std::uint64_t by
 }
 
 std::uint64_t LostSearcher::bytes_to_copy(bool reached) {
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
   const auto count = [&] {
-    std::uint64_t bytes = 0;
+    bytes = blocks = 0;
     for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
-      if (is_lost(i) != reached && !pointers_.knows(i)) bytes += gpu_[i].end - gpu_[i].begin;
+      if (is_lost(i) == reached || pointers_.knows(i)) continue;
+      bytes += gpu_[i].end - gpu_[i].begin;
+      ++blocks;
     }
-    return bytes;
   };
-  const std::uint64_t bytes = count();
-  if (frozen_ || bytes <= DeviceSnapshot::kMostBytes || tried_pointers_) return bytes;
+  count();
+  if (frozen_ || !DeviceSnapshot::takes_long(blocks, bytes) || tried_pointers_) return bytes;
   tried_pointers_ = true;
   pointers_.take(process_, gpu_, map_, true, device_deadline_ns_);
-  return count();
+  count();
+  return bytes;
 }
 
 bool LostSearcher::all_reached() const {

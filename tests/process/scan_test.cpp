@@ -114,6 +114,13 @@ TEST_CASE("culprit scan looks through all memory of a device", "[scan]") {
   CHECK(json.at("search").at("bytes") > 100 << 20);
 }
 
+TEST_CASE("culprit scan looks through very many allocations on a device", "[scan]") {
+  const nlohmann::json json = scan_of("chain-on-device");
+  CHECK(json.at("search").at("state") == "done");
+  CHECK(json.at("live_allocations") == 1001);
+  CHECK(json.at("lost_allocations") == 1);
+}
+
 TEST_CASE("culprit scan calls nothing lost that a thread, a map or a device has", "[scan]") {
   for (const char* how : {"keeps", "register", "vector", "device", "pinned"}) {
     INFO(how);

@@ -188,6 +188,21 @@ SUBJECT_FUNCTION void keep_among_weights() {
   node = nullptr;
 }
 
+// Each leads to the next one.
+SUBJECT_FUNCTION void keep_chain_on_device() {
+  constexpr int kNodes = 1000;
+  constexpr std::size_t kNodeBytes = 512;
+  void* before = nullptr;
+  for (int i = 0; i < kNodes; ++i) {
+    void* node = nullptr;
+    CHECKED(cudaMalloc(&node, kNodeBytes));
+    store(node, 8, reinterpret_cast<std::uintptr_t>(before));
+    before = node;
+  }
+  g_slot = before;
+  lose_one();
+}
+
 SUBJECT_FUNCTION void keep_in_pinned() {
   void* table = nullptr;
   CHECKED(cudaMallocHost(&table, 4096));
@@ -219,6 +234,9 @@ int main(int, char** argv) {
     keep_out_of_children();
   } else if (how == "device") {
     keep_on_device();
+  } else if (how == "chain-on-device") {
+    keep_chain_on_device();
+    use_another();
   } else if (how == "weights") {
     keep_among_weights();
     use_another();
