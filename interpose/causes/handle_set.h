@@ -72,6 +72,15 @@ class HandleSet {
     return any_entry(handle, [](const Entry& entry) { return entry.tag != 0; });
   }
 
+  // Calls visit(allocation, tag) for each allocation with this handle that match() has not found yet.
+  template <typename Visit>
+  void visit_missing(std::uint64_t handle, Visit visit) const {
+    any_entry(handle, [&](const Entry& entry) {
+      if (entry.tag != 0) visit(entry.allocation, entry.tag);
+      return false;
+    });
+  }
+
   // Calls visit(handle, allocation, tag) for each handle that match() has not found yet.
   template <typename Visit>
   void for_each_missing(Visit visit) const {

@@ -1,9 +1,13 @@
 #include "interpose/causes/heap_chunks.h"
 
+#include <algorithm>
+
 #include "interpose/causes/malloc_layout.h"
+#include "interpose/causes/process_facts.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"
 #include "interpose/system/own_memory.h"
+#include "interpose/system/own_ranges.h"
 
 namespace culprit {
 
@@ -64,6 +68,7 @@ bool HeapChunks::open_empty() {
 
 bool HeapChunks::open() {
   if (!open_empty()) return false;
+  glibcs_ = malloc_is_glibcs();
   MemoryMap map;
   if (!map.read()) return false;
   for (const Mapping& mapping : map) {
@@ -130,6 +135,15 @@ bool HeapChunks::find(std::uint64_t address, HeapChunk* chunk) {
     if (address < last_.end) return find_between(address, base + kThreadHeapHeader, last_.end, chunk);
   }
   return find_mapped(address, *heap, chunk);
+}
+
+bool HeapChunks::find_foreign(std::uint64_t address, std::uint64_t most, HeapChunk* chunk) const {
+  const Heap* heap = heap_of(address);
+  if (heap == nullptr || (heap->program_break && glibcs_) || in_own_range(address)) return false;
+  // find() has just looked at the heap of a thread that may be there.
+  if (address / kThreadHeap * kThreadHeap == last_.base && address < last_.end) return false;
+  *chunk = {address, std::min(most, heap->end - address)};
+  return true;
 }
 
 bool HeapChunks::find_between(std::uint64_t address, std::uint64_t begin, std::uint64_t end, HeapChunk* chunk) {

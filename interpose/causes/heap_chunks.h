@@ -10,7 +10,7 @@
 // look the same, and are known by a key in their second word (glibc 2.29 and later). Those in fast bins count as in
 // use.
 //
-// Memory of other allocators has no such headers, and is not entered.
+// Memory of other allocators has no such headers: of it a bounded part behind each pointer is looked at.
 #pragma once
 
 #include <cstdint>
@@ -84,6 +84,9 @@ class HeapChunks {
   // The chunk in use that `address` points into; false if there is none.
   bool find(std::uint64_t address, HeapChunk* chunk);
 
+  // Memory that is not malloc's, where find() has found no chunk: at most so many bytes from `address` on.
+  bool find_foreign(std::uint64_t address, std::uint64_t most, HeapChunk* chunk) const;
+
   PageCopies& pages() { return pages_; }
 
   // The second word of a freed chunk in a thread's cache; 0 = not known.
@@ -109,6 +112,7 @@ class HeapChunks {
   std::uint64_t end_of_thread_heap(std::uint64_t base, const Heap& heap);
 
   PageCopies pages_;
+  bool glibcs_ = true;  // malloc() is; else there are no headers where the program break was
   Heap* heaps_ = nullptr;
   std::uint64_t count_ = 0;
   ThreadHeap last_ = {};   // looked at

@@ -11,7 +11,8 @@ namespace culprit {
 
 enum HeapNodeFlags : std::uint8_t {
   kNodeMarked = 1,     // the driver's data lead to it, and none of the program's is known to
-  kNodeUncertain = 2,  // the path passes such a chunk
+  kNodeUncertain = 2,  // the path passes such a chunk, or memory that is not malloc's
+  kNodeWindow = 4,     // not malloc's, of unknown size
 };
 
 struct HeapNode {
@@ -41,6 +42,7 @@ class HeapNodes {
   std::uint32_t add(std::uint64_t begin, bool* added);
 
   HeapNode& operator[](std::uint32_t number) { return nodes_[number]; }
+  std::uint32_t count() const { return count_; }
 
   // The nodes that are to be read, first in, first out. A node is put in twice at most.
   void enqueue(std::uint32_t number) { queue_[queued_++] = number; }

@@ -1,12 +1,15 @@
 #include "interpose/causes/heap_search.h"
 
+#include <algorithm>
 #include <new>
 
 #include "interpose/causes/heap_chunks.h"
 #include "interpose/causes/heap_nodes.h"
+#include "interpose/causes/memory_pieces.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/system/clock.h"
+#include "interpose/system/os.h"
 #include "interpose/system/own_memory.h"
 
 namespace culprit {
@@ -30,6 +33,11 @@ constexpr unsigned kMostSteps = 24;
 // so that `engine->next->buffer` has its name, and the others one step together.
 constexpr unsigned kNodesApart = 3;
 
+// Of memory that is not malloc's, so many bytes behind each pointer are looked at.
+constexpr std::uint64_t kLeastWindow = 16;
+constexpr std::uint64_t kMostWindow = 1024;
+constexpr std::uint64_t kWholeWindow = ~std::uint64_t{0};
+
 class HeapSearcher {
  public:
   HeapSearcher(Process& process, HandleSet& handles, const HeapRoots& roots, std::uint64_t deadline_ns)
@@ -37,7 +45,7 @@ class HeapSearcher {
 
   HeapSearch run(std::uint64_t* bytes) {
     if (handles_.missing() == 0) return HeapSearch::kDone;
-    const bool ready = chunks_.open() && nodes_.open() && collect_objects();
+    const bool ready = chunks_.open() && nodes_.open() && pieces_.open(process_, handles_) && collect_objects();
     if (ready && is_worth_it()) {
       follow_driver();
       follow_program();
@@ -45,6 +53,7 @@ class HeapSearcher {
     }
     *bytes += bytes_;
     objects_.release();
+    pieces_.close();
     nodes_.close();
     chunks_.close();
     return ready && !stopped_ ? HeapSearch::kDone : HeapSearch::kStopped;
@@ -96,8 +105,19 @@ class HeapSearcher {
   }
 
   void follow_program() {
+    window_ = kLeastWindow;
     read_roots(roots_.program, roots_.program_count);
     read_queue();
+    // Of an object of unknown size the first words are most likely its own: those of all objects come first, then what
+    // lies further behind, and what may be many elements at last.
+    for (std::uint64_t before = window_; before < kWholeWindow && going_on(); before = window_) {
+      window_ = before < kMostWindow ? 2 * before : kWholeWindow;
+      const std::uint32_t count = nodes_.count();
+      for (std::uint32_t i = 0; i < count && going_on(); ++i) {
+        if ((nodes_[i].flags & kNodeWindow) != 0) read_chunk(i, before);
+        read_queue();
+      }
+    }
   }
 
   void enter_marked() {
@@ -129,13 +149,14 @@ class HeapSearcher {
 
   void read_queue() {
     std::uint32_t node = 0;
-    while (going_on() && nodes_.next(&node)) read_chunk(node);
+    while (going_on() && nodes_.next(&node)) read_chunk(node, 0);
   }
 
-  void read_chunk(std::uint32_t number) {
+  void read_chunk(std::uint32_t number, std::uint64_t from) {
     const std::uint64_t begin = nodes_[number].begin;
-    const std::uint64_t bytes = nodes_[number].bytes;
-    for (std::uint64_t done = 0; done < bytes && going_on();) {
+    const bool window = (nodes_[number].flags & kNodeWindow) != 0;
+    const std::uint64_t bytes = window ? std::min(nodes_[number].bytes, window_) : nodes_[number].bytes;
+    for (std::uint64_t done = from; done < bytes && going_on();) {
       if (clock_ns(CLOCK_MONOTONIC) > deadline_ns_ || bytes_ > process_.options.scan_bytes) {
         stopped_ = true;
         return;
@@ -158,17 +179,42 @@ class HeapSearcher {
 
   void read_block(std::uint32_t number, std::uint64_t offset, std::uint64_t count) {
     if (pass_ == Pass::kProbe) {
-      for (std::uint64_t i = 0; i < count; ++i) found_one_ = found_one_ || handles_.is_missing(block_[i]);
+      for (std::uint64_t i = 0; i < count; ++i)
+        found_one_ = found_one_ || handles_.is_missing(block_[i]) || pieces_.find_inside(block_[i]) != nullptr;
+    } else if (pass_ == Pass::kFind && (nodes_[number].flags & kNodeWindow) != 0) {
+      find_in_window(number, offset, count);
     } else if (pass_ == Pass::kFind) {
       handles_.match(block_, count, [&](Ref allocation, std::uint32_t state, std::uint64_t index) {
         write(number, allocation, state, offset / sizeof(std::uint64_t) + index);
       });
+      find_middles(number, offset, count);
     }
     // The word behind the block: perhaps on the next page.
     std::uint64_t behind = 0;
     chunks_.pages().word(nodes_[number].begin + offset + count * sizeof(std::uint64_t), &behind);
     for (std::uint64_t i = 0; i < count; ++i)
       enter(block_[i], {number, offset + i * sizeof(std::uint64_t), i + 1 < count ? block_[i + 1] : behind});
+  }
+
+  // It may reach into the next objects, which other pointers lead to: those are looked for, too.
+  void find_in_window(std::uint32_t number, std::uint64_t offset, std::uint64_t count) {
+    constexpr std::uint64_t kMostRecords = 65536;
+    for (std::uint64_t i = 0; i < count && in_windows_ < kMostRecords; ++i) {
+      handles_.visit_missing(block_[i], [&](Ref allocation, std::uint32_t state) {
+        write(number, allocation, state, offset / sizeof(std::uint64_t) + i);
+        ++in_windows_;
+      });
+    }
+  }
+
+  // A holder of the handle itself, which may be found later, comes before these.
+  void find_middles(std::uint32_t number, std::uint64_t offset, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      MemoryPiece* piece = pieces_.find_inside(block_[i]);
+      if (piece == nullptr) continue;
+      write(number, piece->allocation, piece->tag, (offset / sizeof(std::uint64_t) + i) | format::kHeapMiddle);
+      pieces_.set_found(piece);
+    }
   }
 
   // Where a pointer was found; see HeapNode.
@@ -181,7 +227,11 @@ class HeapSearcher {
   void enter(std::uint64_t pointer, const From& from) {
     HeapChunk chunk;
     if (pointer % sizeof(std::uint64_t) != 0 || pointer < HandleSet::kLeastHandle) return;
-    if (!chunks_.find(pointer, &chunk) || objects_.has(pointer) || objects_.has(chunk.begin)) return;
+    const bool window = !chunks_.find(pointer, &chunk);
+    // Memory of the driver matters only where it is malloc's, like the program's own.
+    if (window && (pass_ == Pass::kMark || is_own_part(pointer, from) || !find_foreign(pointer, from.behind, &chunk)))
+      return;
+    if (objects_.has(pointer) || objects_.has(chunk.begin)) return;
     bool added = false;
     const std::uint32_t number = nodes_.add(chunk.begin, &added);
     if (number == HeapNodes::kNone) {
@@ -205,6 +255,7 @@ class HeapSearcher {
     node.depth = 1;
     node.run = 1;
     if (all_uncertain_ || !added) node.flags = kNodeUncertain;
+    if (window) node.flags |= kNodeWindow | kNodeUncertain;
     if (from.parent != HeapNodes::kRoot) follow(nodes_[from.parent], &node);
     if (node.depth > kMostSteps) return;
     if (added) {
@@ -214,11 +265,28 @@ class HeapSearcher {
     }
   }
 
+  // A list or a tree points to its own head, which has no value: that would lie in the next object.
+  bool is_own_part(std::uint64_t pointer, const From& from) {
+    if (from.parent == HeapNodes::kRoot) return false;
+    const HeapNode& parent = nodes_[from.parent];
+    return (parent.flags & kNodeWindow) != 0 && pointer >= parent.begin && pointer <= parent.begin + from.at;
+  }
+
+  // Memory of another allocator. Two pointers side by side may be those to a container's elements, and behind them.
+  bool find_foreign(std::uint64_t pointer, std::uint64_t behind, HeapChunk* chunk) const {
+    if (!chunks_.find_foreign(pointer, kMostWindow, chunk)) return false;
+    HeapChunk elements;
+    if (behind > pointer + chunk->bytes && behind % sizeof(behind) == 0 &&
+        chunks_.find_foreign(pointer, behind - pointer, &elements) && elements.bytes == behind - pointer)
+      *chunk = elements;
+    return true;
+  }
+
   // A node that the pointers of `parent` lead to.
   static void follow(const HeapNode& parent, HeapNode* node) {
     node->flags |= parent.flags & kNodeUncertain;
     node->depth = static_cast<std::uint8_t>(parent.depth + 1);
-    if (parent.bytes != node->bytes || parent.inner != node->inner) return;
+    if (parent.bytes != node->bytes || parent.inner != node->inner || (node->flags & kNodeWindow) != 0) return;
     node->run = parent.run;
     if (parent.run < kNodesApart) {
       ++node->run;
@@ -273,13 +341,43 @@ class HeapSearcher {
     record->inner = node->inner;
     note_code(*node, record);
     record->flags = (node->flags & kNodeUncertain) != 0 ? format::kHeapStepUncertain : 0;
+    if ((node->flags & kNodeWindow) != 0) record->flags |= format::kHeapStepWindow;
     for (std::uint64_t i = 0; i < format::kHeadWords && (i + 1) * sizeof(std::uint64_t) <= node->bytes; ++i) {
       if (!chunks_.pages().word(node->begin + i * sizeof(std::uint64_t), &record->head[i])) break;
       record->head_words = static_cast<std::uint8_t>(i + 1);
     }
+    note_text(record);
     __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
     node->step = ref;
     return ref;
+  }
+
+  // A string that is too long for the object itself: a pointer and its length lie side by side, in either order. Other
+  // words may look so by chance, with a small number: the longest text is taken.
+  void note_text(HeapStepRecord* record) {
+    std::uint64_t longest = 0;
+    for (std::uint32_t i = 0; i < record->head_words; ++i) {
+      for (const std::uint32_t beside : {i + 1, i - 1}) {
+        if (beside >= record->head_words) continue;
+        const std::uint64_t bytes = record->head[beside];
+        if (bytes <= longest || !is_text(record->head[i], bytes, *record)) continue;
+        longest = bytes;
+        record->text_word = i;
+      }
+    }
+    if (longest == 0 || !is_text(record->head[record->text_word], longest, *record)) return;
+    record->text = process_.dump.add_string(text_, longest);
+    if (record->text != 0) record->flags |= format::kHeapStepText;
+  }
+
+  // Reads it into `text_`.
+  bool is_text(std::uint64_t address, std::uint64_t bytes, const HeapStepRecord& record) {
+    if (bytes > sizeof(text_) || address < HandleSet::kLeastHandle ||
+        (address >= record.begin && address < record.begin + record.bytes))
+      return false;
+    const auto wanted = static_cast<std::int64_t>(bytes);
+    if (os.read_own_memory(text_, address, wanted) != wanted) return false;
+    return std::none_of(text_, text_ + bytes, [](unsigned char byte) { return byte < ' ' || byte == 0x7f; });
   }
 
   void note_code(const HeapNode& node, HeapStepRecord* record) {
@@ -322,14 +420,18 @@ class HeapSearcher {
   std::uint64_t deadline_ns_;
   HeapChunks chunks_;
   HeapNodes nodes_;
+  MemoryPieces pieces_;
   HandleSet objects_ = {};
   std::uint64_t bytes_ = 0;
   enum class Pass { kProbe, kMark, kFind };
   Pass pass_ = Pass::kProbe;
+  std::uint64_t in_windows_ = 0;
+  std::uint64_t window_ = kLeastWindow;
   bool found_one_ = false;  // kProbe only
   bool all_uncertain_ = false;
   bool stopped_ = false;
   std::uint64_t block_[PageCopies::kPage / sizeof(std::uint64_t)];
+  char text_[256];
 };
 
 }  // namespace

@@ -106,7 +106,7 @@ struct Search {
   const RangeList* ranges;
   int range;            // the range of the last found handle
   std::uint64_t place;  // of its begin: module and offset
-  std::uint64_t flags;  // of the places
+  std::uint64_t flags;  // of the places that are multiples of 8
 
   static void found(void* context, Ref allocation, std::uint32_t state, std::uint64_t address) {
     static_cast<Search*>(context)->write(allocation, state, address);
@@ -131,7 +131,7 @@ struct Search {
     if (ref == 0) return;
     auto* record = process.dump.at<HolderRecord>(ref);
     record->allocation = allocation;
-    record->place = where | flags;
+    record->place = where | (where % sizeof(std::uint64_t) == 0 ? flags : 0);
     // The state when the handle was read: it differs if the record was reused since.
     __atomic_store_n(&record->state, state, __ATOMIC_RELEASE);
   }

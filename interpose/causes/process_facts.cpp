@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -13,7 +12,6 @@
 #include "interpose/base/own_module.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/causes/driver_threads.h"
-#include "interpose/causes/holder_search.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"

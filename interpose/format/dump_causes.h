@@ -161,10 +161,13 @@ struct LastHolderRecord {
 static_assert(sizeof(LastHolderRecord) == 32);
 
 enum HeapStepFlags : std::uint8_t {
-  kHeapStepUncertain = 1,  // the path passes memory that the driver refers to, and that may be its own
+  // The path passes memory that the driver refers to, and that may be its own; or memory that is not malloc's.
+  kHeapStepUncertain = 1,
+  kHeapStepText = 2,    // the record has a text; before, it had a ninth word there
+  kHeapStepWindow = 4,  // not malloc's: where the object ends is not known
 };
 
-constexpr std::uint64_t kHeadWords = 9;
+constexpr std::uint64_t kHeadWords = 8;
 
 // A chunk of the heap on the way from a module's data to a handle.
 struct HeapStepRecord {
@@ -182,15 +185,20 @@ struct HeapStepRecord {
   // lowest byte first; else 0. Behind a std::function's pointer is the code that tells the type of what the chunk has.
   std::uint8_t code[6];
   std::uint64_t head[kHeadWords];  // its first words, `head_words` of them: a node of a map has its key there
+  Ref text;                        // kHeapStepText: what the word `text_word` points to, by the length beside it
+  std::uint32_t text_word;
 };
 static_assert(sizeof(HeapStepRecord) == 128);
+
+// In HeapHolderRecord::word: the pointer is one into the middle of the allocation.
+constexpr std::uint32_t kHeapMiddle = 1U << 31;
 
 // A chunk of the heap that holds the handle of a live allocation at exit, and to which the data of a module leads.
 struct HeapHolderRecord {
   std::uint32_t state;  // as HolderRecord has it
   Ref allocation;       // AllocationRecord
   Ref step;             // HeapStepRecord
-  std::uint32_t word;   // offset of the handle in the chunk, in words of 8 bytes
+  std::uint32_t word;   // offset of the handle in the chunk, in words of 8 bytes; kHeapMiddle
 };
 static_assert(sizeof(HeapHolderRecord) == 16);
 

@@ -207,12 +207,16 @@ std::vector<Held> read_held(const Dump& dump) {
     held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr, {}, nullptr, nullptr});
   }
   for (const HeapHolderRecord& record : dump.heap_holders()) {
-    const HeapPlace place = {record.step, record.word};
-    held.push_back(
-        {record.allocation, record.state >> kStateBits, first_place(dump, place), nullptr, place, nullptr, nullptr});
+    const HeapPlace place = {record.step, record.word & ~kHeapMiddle};
+    const std::uint64_t middle = (record.word & kHeapMiddle) != 0 ? kHolderMiddle : 0;
+    held.push_back({record.allocation, record.state >> kStateBits, first_place(dump, place) | middle, nullptr, place,
+                    nullptr, nullptr});
   }
-  std::stable_sort(held.begin(), held.end(),
-                   [](const Held& left, const Held& right) { return left.allocation < right.allocation; });
+  // The handle itself comes before a pointer into the middle.
+  std::stable_sort(held.begin(), held.end(), [](const Held& left, const Held& right) {
+    return std::make_pair(left.allocation, left.place & kHolderMiddle) <
+           std::make_pair(right.allocation, right.place & kHolderMiddle);
+  });
   return held;
 }
 

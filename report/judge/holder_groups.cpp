@@ -12,15 +12,14 @@ HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const Sta
   Tables tables = std::move(contents->tables);
   auto python_holders = std::make_shared<std::deque<Variable>>();
   for (Held& held : tables.held) {
-    if (held.heap.step == 0) {
-      held.variable = stacks.variable(held.place);
-      held.assigned = stacks.assigned(held.place);
-    } else {
-      const StackResolver::HeapHolder holder = stacks.heap_holder(held.heap);
-      held.variable = holder.variable;
-      held.path = holder.path;
-      held.assigned = holder.assigned;
-    }
+    const StackResolver::Holder holder =
+        held.heap.step == 0 ? stacks.variable(held.place) : stacks.heap_holder(held.heap);
+    // A chunk without types may have old words that point anywhere.
+    const bool middle = (held.place & format::kHolderMiddle) != 0;
+    if (middle && held.heap.step != 0 && holder.variable != nullptr && !holder.variable->typed) continue;
+    held.variable = holder.variable;
+    held.path = holder.path;
+    held.assigned = holder.assigned;
   }
   if (contents->python) add_python_holders(*contents->python, dump, stacks, owners, &tables, python_holders.get());
   if (!tables.held.empty())

@@ -23,10 +23,7 @@ std::shared_ptr<const StackResolver> resolve_stacks(const DumpContents& contents
   if (!lookup) lookup = [&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options.symbols); };
   auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks,
                                                 options.cache != nullptr ? options.cache->stacks : nullptr);
-  const std::vector<AllocationGroup>& groups = contents.tables.allocations;
-  const bool lost =
-      std::any_of(groups.begin(), groups.end(), [](const AllocationGroup& group) { return group.lost != 0; });
-  stacks->resolve(stacks_of(contents, dump), places_of(contents.tables), heap_places_of(contents.tables), lost,
+  stacks->resolve(stacks_of(contents, dump), places_of(contents.tables), heap_places_of(contents.tables),
                   local_places_of(contents.tables));
   return stacks;
 }

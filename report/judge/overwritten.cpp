@@ -84,13 +84,12 @@ bool name_place(const std::vector<LastHeld>& list, std::size_t begin, std::size_
   for (std::size_t i = begin; i < end; ++i) {
     const LastHeld& held = list[i];
     if (!held.local) {
-      const Variable* variable = stacks.variable(held.data);
-      const AssignedPlace* assigned = stacks.assigned(held.data);
-      if (variable == nullptr || assigned == nullptr || variable->name.empty()) continue;
+      const StackResolver::Holder holder = stacks.variable(held.data);
+      if (holder.variable == nullptr || holder.assigned == nullptr || holder.variable->name.empty()) continue;
       found->place = OverwrittenPlace::kVariable;
-      found->variable = variable->name + assigned->path;
+      found->variable = holder.variable->name + holder.assigned->path;
       found->function.clear();
-      found->module = variable->module->path;
+      found->module = holder.variable->module->path;
       return true;
     }
     const StackResolver::Local* local = stacks.local(*held.local);

@@ -68,8 +68,7 @@ struct Variable {
   std::uint64_t begin = 0;  // address inside the module's file
   bool python = false;      // not a variable of a module: `name` describes a holder on the Python side
 
-  // Of memory that the variable leads to through the heap:
-  unsigned steps = 0;  // chunks of the heap on the way, 0 = the variable itself has the pointer
+  unsigned steps = 0;  // chunks of the heap on the way to the pointer, 0 = the variable itself has it
   std::string path;    // "[*]->buffer": see PointerPathName::general. Empty: not known
   bool typed = false;  // see PointerPathName
 };

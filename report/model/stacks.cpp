@@ -30,7 +30,7 @@ bool is_interpreter(const Module& module) { return module.name.compare(0, 6, "py
 // A chunk may have a million pointers, one for each element: so many of them are asked for.
 constexpr std::size_t kAskedOfChunk = 4096;
 constexpr std::size_t kAskedInHeap = 65536;
-constexpr std::size_t kAskedForAssigned = 4096;
+constexpr std::size_t kMostNamed = 4096;
 constexpr std::uint64_t kPointerBytes = 8;
 
 std::vector<HeapPlace> first_of_each(std::vector<HeapPlace> heap) {
@@ -96,15 +96,9 @@ const ResolvedStack& StackResolver::stack(Ref ref) const {
   return resolved.stack;
 }
 
-const Variable* StackResolver::variable(std::uint64_t place) const {
-  const auto at = std::lower_bound(variable_at_.begin(), variable_at_.end(), place,
-                                   [](const auto& entry, std::uint64_t value) { return entry.first < value; });
-  return at != variable_at_.end() && at->first == place ? at->second : nullptr;
-}
-
-const AssignedPlace* StackResolver::assigned(std::uint64_t place) const {
-  const auto at = assigned_at_.find(place);
-  return at == assigned_at_.end() ? nullptr : &at->second;
+StackResolver::Holder StackResolver::variable(std::uint64_t place) const {
+  const auto at = variable_at_.find(place);
+  return at == variable_at_.end() ? Holder{} : at->second;
 }
 
 const StackResolver::Local* StackResolver::local(const LocalPlace& place) const {
@@ -112,7 +106,7 @@ const StackResolver::Local* StackResolver::local(const LocalPlace& place) const 
   return at == local_at_.end() ? nullptr : &at->second;
 }
 
-StackResolver::HeapHolder StackResolver::heap_holder(const HeapPlace& place) const {
+StackResolver::Holder StackResolver::heap_holder(const HeapPlace& place) const {
   // Of very many pointers in one chunk only the first ones were asked for: the others have the variable of the last.
   auto behind = heap_holder_at_.upper_bound({place.step, place.word});
   if (behind == heap_holder_at_.begin()) return {};
@@ -147,6 +141,7 @@ struct StackResolver::Data {
   std::size_t file;
   std::size_t index;
   std::uint64_t offset;
+  std::optional<std::size_t> path;  // its number among the file's paths, where its type is asked for
 };
 
 // A way through the heap, likewise.
@@ -199,7 +194,7 @@ class StackResolver::Questions {
     if (!file) return std::nullopt;
     std::vector<std::uint64_t>& data = files[*file].data;
     data.push_back(address & kFrameOffsetMask);
-    return Data{address, *file, data.size() - 1, data.back()};
+    return Data{address, *file, data.size() - 1, data.back(), std::nullopt};
   }
 
   // The number of the question among the file's paths.
@@ -223,6 +218,8 @@ class StackResolver::Questions {
     if (!file) return std::nullopt;
     PointerPath path;
     path.data = records.front().at & kFrameOffsetMask;
+    ModuleRecord module_record;
+    if (dump_.module(module_number(records.front().at) - 1, &module_record)) path.bias = module_record.load_bias;
     path.offset = place.word * sizeof(std::uint64_t);
     bool uncertain = false;
     for (const HeapStepRecord& record : records) {
@@ -234,8 +231,15 @@ class StackResolver::Questions {
                             record.bytes,
                             record.times,
                             record.inner,
+                            (record.flags & kHeapStepWindow) != 0,
                             code_of(record),
-                            {record.head, record.head + words}});
+                            {record.head, record.head + words},
+                            {},
+                            0});
+      if ((record.flags & kHeapStepText) != 0) {
+        path.steps.back().text = dump_.string(record.text);
+        path.steps.back().text_word = record.text_word;
+      }
       uncertain = uncertain || (record.flags & kHeapStepUncertain) != 0;
     }
     ModuleSymbols& module = files[*file];
@@ -275,7 +279,7 @@ class StackResolver::Questions {
 };
 
 void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places,
-                            std::vector<HeapPlace> heap, bool assigned, const std::vector<LocalPlace>& locals) {
+                            std::vector<HeapPlace> heap, const std::vector<LocalPlace>& locals) {
   std::vector<Wanted> wanted = wanted_of(stacks);
   Questions questions(dump_);
   if (!number_modules(wanted, &questions)) {
@@ -286,7 +290,7 @@ void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Ad
   std::vector<Address> new_places(places);
   std::sort(new_places.begin(), new_places.end());
   new_places.erase(std::unique(new_places.begin(), new_places.end()), new_places.end());
-  look_up(missing, new_places, first_of_each(std::move(heap)), assigned, locals, &questions);
+  look_up(missing, new_places, first_of_each(std::move(heap)), locals, &questions);
   fill_in(&wanted);
 }
 
@@ -422,7 +426,7 @@ void StackResolver::fill_in(std::vector<Wanted>* wanted) {
 }
 
 void StackResolver::look_up(const std::vector<Place>& code, const std::vector<Address>& places,
-                            const std::vector<HeapPlace>& heap, bool assigned, const std::vector<LocalPlace>& locals,
+                            const std::vector<HeapPlace>& heap, const std::vector<LocalPlace>& locals,
                             Questions* questions) {
   for (const Place place : code) {
     const auto file = questions->file_of_number.find(module_number(place));
@@ -430,25 +434,24 @@ void StackResolver::look_up(const std::vector<Place>& code, const std::vector<Ad
   }
   std::vector<Data> data;
   for (Address address : places) {
-    if (const std::optional<Data> place = questions->ask_for_data(address)) data.push_back(*place);
+    std::optional<Data> place = questions->ask_for_data(address);
+    if (!place) continue;
+    if (data.size() < kMostNamed) place->path = questions->ask_for_type(*place);
+    data.push_back(*place);
   }
-  std::vector<std::size_t> types;
-  for (std::size_t i = 0; assigned && i < data.size() && i < kAskedForAssigned; ++i)
-    types.push_back(questions->ask_for_type(data[i]));
   std::vector<HeapQuestion> paths;
   for (const HeapPlace& place : heap) {
     if (std::optional<HeapQuestion> question = questions->ask_for_path(place)) paths.push_back(*question);
   }
   std::vector<LocalQuestion> local_paths;
   for (const LocalPlace& place : locals) {
-    if (local_paths.size() == kAskedForAssigned) break;
+    if (local_paths.size() == kMostNamed) break;
     if (const std::optional<LocalQuestion> question = questions->ask_for_local(place)) local_paths.push_back(*question);
   }
   lookup_(questions->files);
   const std::vector<const Module*> modules = add_modules(*questions);
   add_frames(code, questions);
   add_variables(data, modules, *questions);
-  add_assigned(data, types, *questions);
   add_heap_holders(paths, modules, *questions);
   add_locals(local_paths, modules, *questions);
 }
@@ -485,38 +488,40 @@ void StackResolver::add_frames(const std::vector<Place>& places, Questions* ques
 
 void StackResolver::add_variables(const std::vector<Data>& data, const std::vector<const Module*>& modules,
                                   const Questions& questions) {
-  std::map<std::pair<std::size_t, std::uint32_t>, const Variable*> known;
+  std::map<std::tuple<std::size_t, std::uint32_t, std::string>, const Variable*> known;
   for (const Data& place : data) {
     const ModuleSymbols& answer = questions.files[place.file];
     std::uint32_t number = ModuleSymbols::kNoVariable;
     if (place.index < answer.variable_of.size()) number = answer.variable_of[place.index];
-    if (number >= answer.variables.size()) number = ModuleSymbols::kNoVariable;
-    const Variable*& variable = known[{place.file, number}];
-    if (variable == nullptr) {
-      variables_.push_back({modules[place.file], "", place.offset});
-      if (number != ModuleSymbols::kNoVariable) {
-        variables_.back().name = answer.variables[number].name;
-        variables_.back().begin = answer.variables[number].begin;
-      }
-      variable = &variables_.back();
+    const DataSymbol* symbol = number < answer.variables.size() ? &answer.variables[number] : nullptr;
+    PointerPathName name;
+    if (symbol != nullptr && place.path && *place.path < answer.path_names.size())
+      name = answer.path_names[*place.path];
+    // Of very many pointers in one array: as the one before it.
+    const Holder* before = place.path || variable_at_.empty() ? nullptr : &std::prev(variable_at_.end())->second;
+    if (before != nullptr && symbol != nullptr && before->variable->begin == symbol->begin &&
+        before->variable->module == modules[place.file]) {
+      variable_at_[place.address].variable = before->variable;
+      continue;
     }
-    variable_at_.emplace_back(place.address, variable);
-  }
-  std::sort(variable_at_.begin(), variable_at_.end());
-}
-
-// Without types a variable of the size of a pointer is one.
-void StackResolver::add_assigned(const std::vector<Data>& data, const std::vector<std::size_t>& paths,
-                                 const Questions& questions) {
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    const ModuleSymbols& answer = questions.files[data[i].file];
-    if (paths[i] >= answer.path_names.size() || data[i].index >= answer.variable_of.size()) continue;
-    const PointerPathName& name = answer.path_names[paths[i]];
-    const std::uint32_t number = answer.variable_of[data[i].index];
-    if (number >= answer.variables.size() || name.one_of_several) continue;
-    const DataSymbol& variable = answer.variables[number];
-    if (name.typed || (data[i].offset == variable.begin && variable.bytes == kPointerBytes))
-      assigned_at_[data[i].address] = {name.exact, false, false};
+    const Variable*& variable =
+        known[{place.file, symbol != nullptr ? number : ModuleSymbols::kNoVariable, name.general}];
+    if (variable == nullptr) {
+      Variable found = {modules[place.file], "", place.offset};
+      if (symbol != nullptr) {
+        found.name = symbol->name;
+        found.begin = symbol->begin;
+        found.path = name.general;
+      }
+      variable = &variables_.emplace_back(std::move(found));
+    }
+    Holder& holder = variable_at_[place.address];
+    holder.variable = variable;
+    if (!name.exact.empty()) holder.path = &paths_.emplace_back(name.exact);
+    // Without types a variable of the size of a pointer is one.
+    const bool pointer = symbol != nullptr && place.offset == symbol->begin && symbol->bytes == kPointerBytes;
+    if ((name.typed || pointer) && !name.one_of_several)
+      holder.assigned = &assigned_.emplace_back(AssignedPlace{name.exact, false, false});
   }
 }
 
@@ -555,9 +560,9 @@ void StackResolver::add_heap_holders(const std::vector<HeapQuestion>& heap, cons
       found.typed = name.typed;
       variable = &variables_.emplace_back(std::move(found));
     }
-    HeapHolder holder = {variable, nullptr, nullptr};
+    Holder holder = {variable, nullptr, nullptr};
     if (name.typed && !name.one_of_several)
-      holder.assigned = &assigned_in_heap_.emplace_back(AssignedPlace{name.exact, true, name.keyed});
+      holder.assigned = &assigned_.emplace_back(AssignedPlace{name.exact, true, name.keyed});
     if (!name.exact.empty()) holder.path = &paths_.emplace_back(std::move(name.exact));
     heap_holder_at_.emplace(std::make_pair(question.place.step, question.place.word), holder);
   }

@@ -33,30 +33,26 @@ class StackResolver {
   StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks, std::shared_ptr<StackCache> shared = nullptr);
 
   // Resolves `stacks`, the variables at `places`, which are encoded like frames, and those that lead to `heap` (any
-  // order, repetitions allowed). `assigned`: whether the places are assigned to is asked for, too, which needs types.
-  // `locals`: places in the frames of functions.
+  // order, repetitions allowed). `locals`: places in the frames of functions.
   void resolve(const std::vector<format::Ref>& stacks, const std::vector<std::uint64_t>& places = {},
-               std::vector<HeapPlace> heap = {}, bool assigned = false, const std::vector<LocalPlace>& locals = {});
+               std::vector<HeapPlace> heap = {}, const std::vector<LocalPlace>& locals = {});
 
   // The stack of an earlier resolve(). An empty one for 0 and for invalid references, and where the report would become
   // too large, see most_shown_bytes(). Call it once for each place that shows the stack.
   const ResolvedStack& stack(format::Ref ref) const;
 
-  // The variable at a place of an earlier resolve(): one object per variable, and one for all places of a module
-  // without a known variable. nullptr when the place is outside of all modules.
-  const Variable* variable(std::uint64_t place) const;
-
-  // nullptr: not known, not asked for, or the place is one of several.
-  const AssignedPlace* assigned(std::uint64_t place) const;
-
-  // The variable that leads to a place in the heap of an earlier resolve(), and the way from it. Both nullptr when
-  // nothing is known, or when the way is perhaps the driver's own.
-  struct HeapHolder {
+  struct Holder {
     const Variable* variable = nullptr;
-    const std::string* path = nullptr;
-    const AssignedPlace* assigned = nullptr;  // as from assigned()
+    const std::string* path = nullptr;        // from the variable to the place
+    const AssignedPlace* assigned = nullptr;  // nullptr: not known, or the place is one of several
   };
-  HeapHolder heap_holder(const HeapPlace& place) const;
+  // The variable at a place of an earlier resolve(): one object for all its members of one general name, and one for
+  // all places of a module without a known variable. All nullptr when the place is outside of all modules.
+  Holder variable(std::uint64_t place) const;
+
+  // The variable that leads to a place in the heap of an earlier resolve(), and the way from it. All nullptr when
+  // nothing is known, or when the way is perhaps the driver's own.
+  Holder heap_holder(const HeapPlace& place) const;
 
   // The variable of a function at a place of an earlier resolve(). nullptr: not known, or the place is one of several.
   struct Local {
@@ -99,9 +95,9 @@ class StackResolver {
   bool take_inlined(const std::vector<Wanted>& wanted);
   void fill_in(std::vector<Wanted>* wanted);
 
-  // Asks for the symbols of code and data, and stores the answers by the next six.
+  // Asks for the symbols of code and data, and stores the answers by the next five.
   void look_up(const std::vector<Place>& code, const std::vector<Address>& places, const std::vector<HeapPlace>& heap,
-               bool assigned, const std::vector<LocalPlace>& locals, Questions* questions);
+               const std::vector<LocalPlace>& locals, Questions* questions);
   std::vector<const Module*> add_modules(const Questions& questions);
   void add_frames(const std::vector<Place>& places, Questions* questions);
   void add_variables(const std::vector<Data>& data, const std::vector<const Module*>& modules,
@@ -110,7 +106,6 @@ class StackResolver {
                         const Questions& questions);
   void add_locals(const std::vector<LocalQuestion>& locals, const std::vector<const Module*>& modules,
                   const Questions& questions);
-  void add_assigned(const std::vector<Data>& data, const std::vector<std::size_t>& paths, const Questions& questions);
 
   const Dump& dump_;
   SymbolLookup lookup_;
@@ -126,11 +121,10 @@ class StackResolver {
   std::unordered_map<Address, Place> python_places_;
   std::vector<const Module*> modules_;  // of this dump's stacks and variables
   std::deque<Variable> variables_;
-  std::vector<std::pair<Address, const Variable*>> variable_at_;                // sorted
-  std::map<std::pair<format::Ref, std::uint32_t>, HeapHolder> heap_holder_at_;  // by step and word
+  std::map<Address, Holder> variable_at_;
+  std::map<std::pair<format::Ref, std::uint32_t>, Holder> heap_holder_at_;  // by step and word
   std::deque<std::string> paths_;
-  std::map<Address, AssignedPlace> assigned_at_;
-  std::deque<AssignedPlace> assigned_in_heap_;
+  std::deque<AssignedPlace> assigned_;
   std::map<LocalPlace, Local> local_at_;
   std::unordered_map<format::Ref, const Resolved*> stacks_;
   ResolvedStack none_;

@@ -148,6 +148,7 @@ bool is_transparent(const DataTypes& types, Dwarf_Die type, std::string_view nam
   }
   // rmm::device_buffer is no template: a program's own class may have its name, hardly its members.
   if (name == "device_buffer") return has_member(types, type, "_capacity") && has_member(types, type, "_stream");
+  if (name == "any") return has_member(types, type, "_M_manager") || has_member(types, type, "__h");
   return name.size() > 1 && name[0] == '_' && (name[1] == '_' || (name[1] >= 'A' && name[1] <= 'Z'));
 }
 
@@ -165,6 +166,16 @@ bool find_container(const DataTypes& types, Dwarf_Die type, const std::string& n
                     Pointer* found) {
   return find_of_libstdcxx(type, name, offset, found) || find_of_libcxx(types, type, name, offset, found) ||
          find_functor(types, type, name, offset, found);
+}
+
+std::size_t word_of_text(const std::string& name) {
+  constexpr std::size_t kNone = 1024;
+  const bool libcxx = name.find("std::__1::") != std::string::npos;
+  // libstdc++: length and pointer; libc++: pointer and length.
+  if (begins_with(name, "basic_string_view<char,")) return libcxx ? 0 : 1;
+  // libstdc++: pointer, length and capacity; libc++: capacity, length and pointer.
+  if (begins_with(name, "basic_string<char,")) return libcxx ? 2 : 0;
+  return kNone;
 }
 
 std::optional<std::string> short_string(const std::string& name, const std::uint64_t* words, std::size_t count,

@@ -41,6 +41,10 @@ bool is_transparent(const DataTypes& types, Dwarf_Die type, std::string_view nam
 bool find_container(const DataTypes& types, Dwarf_Die type, const std::string& name, std::uint64_t offset,
                     Pointer* found);
 
+// Which word of a string, or of a std::string_view, has the pointer to its text. A number behind the last word of any
+// chunk for other classes. `name`: of the class.
+std::size_t word_of_text(const std::string& name);
+
 // The text, in quotation marks, of a std::string that has it inside of itself. `name`: of the class; `words`: the first
 // words of the object, which was at `address`. Nothing: it is no string, or a longer one.
 std::optional<std::string> short_string(const std::string& name, const std::uint64_t* words, std::size_t count,

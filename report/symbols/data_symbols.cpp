@@ -1,7 +1,5 @@
 #include "report/symbols/data_symbols.h"
 
-#include <gelf.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -10,6 +8,7 @@
 
 #include "interpose/format/dump_format.h"
 #include "report/symbols/demangle.h"
+#include "report/symbols/file_symbols.h"
 
 namespace culprit::report {
 namespace {
@@ -27,20 +26,15 @@ constexpr std::size_t kCompared = 4096;
 
 std::vector<Symbol> data_symbols(Dwfl_Module* file) {
   std::vector<Symbol> symbols;
-  const int count = dwfl_module_getsymtab(file);
-  for (int i = 1; i < count; ++i) {
-    GElf_Sym symbol;
-    GElf_Addr address = 0;
-    GElf_Word section = 0;
-    const char* name = dwfl_module_getsym_info(file, i, &symbol, &address, &section, nullptr, nullptr);
-    if (name == nullptr || name[0] == '\0' || section == SHN_UNDEF || symbol.st_size == 0) continue;
-    const unsigned type = GELF_ST_TYPE(symbol.st_info);
-    if (type == STT_TLS) address = symbol.st_value | format::kHolderThreadLocal;
-    if (type != STT_OBJECT && type != STT_COMMON && type != STT_TLS) continue;
-    const std::uint64_t end = address + symbol.st_size;
-    if (end > address)
-      symbols.push_back({address, end, name, GELF_ST_BIND(symbol.st_info) == STB_LOCAL, ::strnlen(name, kCompared)});
-  }
+  for_each_symbol(file, [&](const FileSymbol& one) {
+    if (!one.defined) return;
+    const unsigned type = GELF_ST_TYPE(one.entry.st_info);
+    if (type != STT_OBJECT && type != STT_COMMON && type != STT_TLS) return;
+    const std::uint64_t begin = type == STT_TLS ? one.entry.st_value | format::kHolderThreadLocal : one.address;
+    const std::uint64_t end = begin + one.entry.st_size;
+    const bool local = GELF_ST_BIND(one.entry.st_info) == STB_LOCAL;
+    if (end > begin) symbols.push_back({begin, end, one.name, local, ::strnlen(one.name, kCompared)});
+  });
   std::sort(symbols.begin(), symbols.end(), [](const Symbol& left, const Symbol& right) {
     if (left.begin != right.begin) return left.begin < right.begin;
     // A copy relocation has the name of the library's variable; an alias may be longer, so the shorter name is

@@ -96,8 +96,8 @@ std::uint64_t size_of(Dwarf_Die* type) {
   return dwarf_aggregate_size(type, &bytes) == 0 ? bytes : 0;
 }
 
-DataTypes::DataTypes(const std::vector<Dwarf_Die>& units, DwarfLimits* limits, TimeLimit* time)
-    : limits_(*limits), time_(*time) {
+DataTypes::DataTypes(const std::vector<Dwarf_Die>& units, Dwfl_Module* file, DwarfLimits* limits, TimeLimit* time)
+    : file_(file), limits_(*limits), time_(*time) {
   for (Dwarf_Die unit : units) {
     Dwarf_Die child;
     if (dwarf_child(&unit, &child) == 0) walk(child, "", 0);
@@ -202,13 +202,22 @@ bool DataTypes::type_at(std::uint64_t address, Dwarf_Die* type, std::uint64_t* o
   return type_of(&variable.die, type) && *offset < size_of(type);
 }
 
-bool DataTypes::complete(Dwarf_Die* type) const {
-  if (!dwarf_hasattr(type, DW_AT_declaration)) return true;
-  const auto name = declared_.find(dwarf_dieoffset(type));
-  const auto known = types_.find(name != declared_.end() ? name->second : name_of(type));
+const Vtables& DataTypes::vtables() const {
+  if (!vtables_) vtables_.emplace(file_);
+  return *vtables_;
+}
+
+bool DataTypes::class_named(const std::string& name, Dwarf_Die* type) const {
+  const auto known = types_.find(name);
   if (known == types_.end()) return false;
   *type = known->second;
   return true;
+}
+
+bool DataTypes::complete(Dwarf_Die* type) const {
+  if (!dwarf_hasattr(type, DW_AT_declaration)) return true;
+  const auto name = declared_.find(dwarf_dieoffset(type));
+  return class_named(name != declared_.end() ? name->second : name_of(type), type);
 }
 
 }  // namespace culprit::report

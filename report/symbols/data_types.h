@@ -1,15 +1,18 @@
-// The variables of a module's data, and the types that its compile units complete, found by one walk over its DWARF.
+// The variables of a module's data, and the types that its compile units complete, found by one walk over its DWARF;
+// and its virtual tables.
 #pragma once
 
 #include <elfutils/libdw.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "report/symbols/inline_table.h"
 #include "report/symbols/time_limit.h"
+#include "report/symbols/vtables.h"
 
 namespace culprit::report {
 
@@ -17,7 +20,8 @@ namespace culprit::report {
 class DataTypes {
  public:
   // Walks the units, until the limits are reached.
-  DataTypes(const std::vector<Dwarf_Die>& units, DwarfLimits* limits, TimeLimit* time);
+  // `file`: has the symbols.
+  DataTypes(const std::vector<Dwarf_Die>& units, Dwfl_Module* file, DwarfLimits* limits, TimeLimit* time);
 
   // The type of the variable at `address`, and the offset in it; false if none is known.
   bool type_at(std::uint64_t address, Dwarf_Die* type, std::uint64_t* offset) const;
@@ -25,6 +29,12 @@ class DataTypes {
   // The type of the functor that std::function (libstdc++) has where its manager is the code at `address`; false if it
   // is not known.
   bool functor_at(std::uint64_t address, Dwarf_Die* type) const;
+
+  // The virtual tables of the file, read at the first call.
+  const Vtables& vtables() const;
+
+  // The complete class of this qualified name; false if no unit of the module has it.
+  bool class_named(const std::string& name, Dwarf_Die* type) const;
 
   // The complete type instead of a declaration (`struct Engine;`); false if no unit of the module has it.
   bool complete(Dwarf_Die* type) const;
@@ -41,6 +51,7 @@ class DataTypes {
   void add_function(Dwarf_Die* die);
   void add_handler(Dwarf_Die* die);
 
+  Dwfl_Module* file_;
   DwarfLimits& limits_;
   TimeLimit& time_;
   std::vector<DataVariable> variables_;                    // sorted by address
@@ -48,6 +59,7 @@ class DataTypes {
   std::unordered_map<std::uint64_t, Dwarf_Off> managers_;  // by address: their declarations ...
   std::unordered_map<Dwarf_Off, Dwarf_Die> handlers_;      // ... and the classes of these
   std::unordered_map<Dwarf_Off, std::string> declared_;    // the qualified names of declarations, by their offset
+  mutable std::optional<Vtables> vtables_;
 };
 
 // Whether a type has members.

@@ -26,7 +26,7 @@ struct CodeLocation {
 struct DataSymbol {
   std::string name;  // demangled: "g_cache", "f()::instance"
   std::uint64_t begin = 0;
-  std::uint64_t bytes = 0;  // 0: not known, of one from the cache of symbols
+  std::uint64_t bytes = 0;
 };
 
 // Addresses in one module, and the symbols found for them.

@@ -19,6 +19,7 @@
 #include "report/symbols/debug_files.h"
 #include "report/symbols/demangle.h"
 #include "report/symbols/elf_limits.h"
+#include "report/symbols/file_symbols.h"
 #include "report/symbols/line_table_size.h"
 #include "report/symbols/local_variables.h"
 
@@ -194,23 +195,19 @@ std::string ModuleFile::build_id() const {
 
 void ModuleFile::read_symbols() {
   const std::vector<ExecutableRange> code = executable_ranges(module_);
-  const int count = dwfl_module_getsymtab(module_);
-  for (int i = 1; i < count; ++i) {
-    GElf_Sym symbol;
-    GElf_Addr address = 0;
-    GElf_Word section = 0;
-    const char* name = dwfl_module_getsym_info(module_, i, &symbol, &address, &section, nullptr, nullptr);
-    if (name == nullptr || name[0] == '\0' || section == SHN_UNDEF) continue;
-    const unsigned type = GELF_ST_TYPE(symbol.st_info);
-    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
-    if (type == STT_NOTYPE && (name[0] == '$' || name[0] == '.')) continue;
-    if (!is_in(code, address)) continue;
+  for_each_symbol(module_, [&](const FileSymbol& symbol) {
+    if (!symbol.defined) return;
+    const char* name = symbol.name;
+    const unsigned type = GELF_ST_TYPE(symbol.entry.st_info);
+    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return;
+    if (type == STT_NOTYPE && (name[0] == '$' || name[0] == '.')) return;
+    if (!is_in(code, symbol.address)) return;
     if (name[0] == '_' && std::strcmp(name, "_Unwind_RaiseException") == 0) defines_unwinder_ = true;
-    const unsigned binding = GELF_ST_BIND(symbol.st_info);
+    const unsigned binding = GELF_ST_BIND(symbol.entry.st_info);
     const int rank = (type == STT_NOTYPE ? 4 : 0) + (binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2);
-    symbols_.push_back(
-        {address, address + symbol.st_size, name, rank, static_cast<std::uint32_t>(::strnlen(name, kCompared))});
-  }
+    symbols_.push_back({symbol.address, symbol.address + symbol.entry.st_size, name, rank,
+                        static_cast<std::uint32_t>(::strnlen(name, kCompared))});
+  });
   std::sort(symbols_.begin(), symbols_.end(), [](const Symbol& left, const Symbol& right) {
     if (left.begin != right.begin) return left.begin < right.begin;
     if (left.rank != right.rank) return left.rank < right.rank;
@@ -264,7 +261,7 @@ void ModuleFile::read_units() {
 std::vector<PointerPathName> ModuleFile::names_of(const std::vector<PointerPath>& paths) {
   std::vector<Dwarf_Die> units;
   for (const Unit& unit : units_) units.push_back(unit.code);
-  const DataTypes types(units, &limits_, &*time_);
+  const DataTypes types(units, module_, &limits_, &*time_);
   std::vector<PointerPathName> names;
   names.reserve(paths.size());
   for (const PointerPath& path : paths) {

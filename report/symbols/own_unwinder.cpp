@@ -1,10 +1,10 @@
 #include "report/symbols/own_unwinder.h"
 
-#include <gelf.h>
-
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+
+#include "report/symbols/file_symbols.h"
 
 namespace culprit::report {
 namespace {
@@ -25,20 +25,17 @@ bool contains_message(Elf_Scn* section) {
 }
 
 bool imports_runtime(Dwfl_Module* file) {
-  const int count = dwfl_module_getsymtab(file);
-  for (int i = 1; i < count; ++i) {
-    GElf_Sym symbol;
-    GElf_Addr address = 0;
-    GElf_Word section = 0;
-    const char* name = dwfl_module_getsym_info(file, i, &symbol, &address, &section, nullptr, nullptr);
-    if (name == nullptr || section != SHN_UNDEF) continue;
+  bool imports = false;
+  for_each_symbol(file, [&](const FileSymbol& symbol) {
+    if (symbol.defined) return;
     // The name may be followed by its version.
     for (const char* import : {"__cxa_throw", "_Unwind_RaiseException"}) {
       const std::size_t length = std::strlen(import);
-      if (std::strncmp(name, import, length) == 0 && (name[length] == '\0' || name[length] == '@')) return true;
+      const char next = std::strncmp(symbol.name, import, length) == 0 ? symbol.name[length] : 'x';
+      imports = imports || next == '\0' || next == '@';
     }
-  }
-  return false;
+  });
+  return imports;
 }
 
 }  // namespace

@@ -17,8 +17,12 @@ struct PointerStep {
   std::uint64_t bytes = 0;
   std::uint32_t times = 1;          // chunks of this size in a row, of which this is the last
   std::uint32_t inner = 0;          // where in the chunk the pointer points
+  bool window = false;              // not malloc's: where the object ends is not known
   std::uint64_t code = 0;           // HeapStepRecord::code, inside the module's file; 0: there is none
   std::vector<std::uint64_t> head;  // its first words
+  // The text that one of these words, a pointer beside a length, leads to; empty: there is none.
+  std::string text;
+  std::size_t text_word = 0;
   bool operator<(const PointerStep& other) const {
     return std::tie(at, behind, begin, bytes, times, inner, code) <
            std::tie(other.at, other.behind, other.begin, other.bytes, other.times, other.inner, other.code);
@@ -37,6 +41,7 @@ struct FramePlace {
 
 struct PointerPath {
   std::uint64_t data = 0;           // where the first pointer is: an address inside the module's file
+  std::uint64_t bias = 0;           // what an address in the program that was has more than one inside that file
   std::optional<FramePlace> frame;  // or a place of a frame
   std::vector<PointerStep> steps;
   std::uint64_t offset = 0;  // of the handle in the last chunk

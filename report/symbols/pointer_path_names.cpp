@@ -16,6 +16,26 @@ constexpr int kDeepestType = 64;
 constexpr std::size_t kLongestText = 1024;
 constexpr std::uint64_t kPointerBytes = 8;
 
+// Of an element of an array, one for each dimension. Of one of unknown bounds it has one.
+std::vector<std::uint64_t> indexes_of(Dwarf_Die array, std::uint64_t element) {
+  std::vector<std::uint64_t> counts;
+  Dwarf_Die child;
+  for (bool more = dwarf_child(&array, &child) == 0; more; more = dwarf_siblingof(&child, &child) == 0) {
+    if (dwarf_tag(&child) != DW_TAG_subrange_type || counts.size() == kDeepestType) continue;
+    std::uint64_t count = constant_of(&child, DW_AT_count, 0);
+    if (count == 0 && dwarf_hasattr(&child, DW_AT_upper_bound)) count = constant_of(&child, DW_AT_upper_bound, 0) + 1;
+    counts.push_back(count);
+  }
+  std::vector<std::uint64_t> indexes;
+  while (counts.size() > 1 && counts.back() != 0) {
+    indexes.insert(indexes.begin(), element % counts.back());
+    element /= counts.back();
+    counts.pop_back();
+  }
+  indexes.insert(indexes.begin(), element);
+  return indexes;
+}
+
 // Both forms of a name, while it grows.
 struct Text {
   std::string exact;
@@ -91,12 +111,14 @@ class Namer {
   // From `pointer`, which leads to the chunk of `step`, to the pointer at `at` in that chunk.
   bool follow(const PointerStep& step, std::uint64_t at, Pointer* pointer) {
     hopped_ = false;
-    if (at < step.inner || !pointer->known) return false;
+    if (!pointer->known) return false;
     if (pointer->is_functor && !types_.functor_at(step.code, &pointer->type)) return false;
+    if (pointer->shape == Shape::kObject) return follow_object(step, at, pointer);
+    if (at < step.inner) return false;
     const std::uint64_t offset = at - step.inner;
     switch (pointer->shape) {
       case Shape::kObject:
-        return follow_object(step, offset, pointer);
+        break;
       case Shape::kElements:
         return follow_element(step, offset, pointer);
       case Shape::kNodes:
@@ -110,13 +132,17 @@ class Namer {
     return false;
   }
 
-  bool follow_object(const PointerStep& step, std::uint64_t offset, Pointer* pointer) {
+  bool follow_object(const PointerStep& step, std::uint64_t at, Pointer* pointer) {
     Dwarf_Die type = pointer->type;
     if (is_class(dwarf_tag(&type)) && !types_.complete(&type)) return false;
+    std::uint64_t begin = step.inner;
+    const bool polymorphic = is_polymorphic(type);
+    if (polymorphic) take_derived_class(step, &type, &begin);
     const std::uint64_t size = size_of(&type);
-    if (size == 0) return false;
-    // A larger object of a class that is derived from this one.
-    if (offset >= size && is_polymorphic(type)) return false;
+    if (size == 0 || at < begin) return false;
+    const std::uint64_t offset = at - begin;
+    // A larger object of a class that is derived from this one, and not known.
+    if (offset >= size && (polymorphic || (step.window && is_class(dwarf_tag(&type))))) return false;
     if (step.times > 1) text_.add_nodes("->...(" + std::to_string(step.times - 1) + " nodes)");
     text_.arrow = true;
     if (offset >= size) {
@@ -134,6 +160,23 @@ class Namer {
       }
     }
     return true;
+  }
+
+  // The class that an object is of, which may be derived from the pointer's, and where in the chunk it begins: its
+  // first word leads to the virtual table.
+  void take_derived_class(const PointerStep& step, Dwarf_Die* type, std::uint64_t* begin) const {
+    std::size_t word = *begin / sizeof(std::uint64_t);
+    if (*begin % sizeof(std::uint64_t) != 0 || word >= step.head.size()) return;
+    const Vtables::Place table = types_.vtables().at(step.head[word] - path_.bias);
+    Dwarf_Die derived;
+    if (table.class_name.empty() || !types_.class_named(table.class_name, &derived)) return;
+    // The pointer may be one to a further base, behind the begin.
+    const std::uint64_t own = Vtables::own_part(table.begin) + path_.bias;
+    while (step.head[word] != own) {
+      if (word-- == 0) return;
+    }
+    *type = derived;
+    *begin = word * sizeof(std::uint64_t);
   }
 
   bool follow_element(const PointerStep& step, std::uint64_t offset, Pointer* pointer) {
@@ -207,7 +250,7 @@ class Namer {
         const std::uint64_t size = size_of(&element);
         if (size == 0) return false;
         const Text before = text_;
-        text_.add_index(std::to_string(offset / size));
+        for (const std::uint64_t index : indexes_of(type, offset / size)) text_.add_index(std::to_string(index));
         if (find_pointer(element, offset % size, quiet, found, depth + 1)) return true;
         text_ = before;
         return false;
@@ -232,6 +275,9 @@ class Namer {
       const int tag = dwarf_tag(&child);
       if (tag != DW_TAG_member && tag != DW_TAG_inheritance) continue;
       if (tag == DW_TAG_member && dwarf_hasattr(&child, DW_AT_external)) continue;  // static
+      // A virtual base lies where the object's virtual table says.
+      if (tag == DW_TAG_inheritance && constant_of(&child, DW_AT_virtuality, DW_VIRTUALITY_none) != DW_VIRTUALITY_none)
+        continue;
       const std::uint64_t begin = constant_of(&child, DW_AT_data_member_location, 0);
       Dwarf_Die inside;
       if (offset < begin || !type_of(&child, &inside)) continue;
@@ -275,7 +321,9 @@ class Namer {
       return number_text(step.head[at], key);
     Dwarf_Die type = key;
     if (!is_class(dwarf_tag(&type))) return "*";
-    return short_string(name_of(&type), &step.head[at], step.head.size() - at, step.begin + offset).value_or("*");
+    const std::string name = name_of(&type);
+    if (!step.text.empty() && step.text_word == at + word_of_text(name)) return '"' + step.text + '"';
+    return short_string(name, &step.head[at], step.head.size() - at, step.begin + offset).value_or("*");
   }
 
   static std::string number_text(std::uint64_t word, Dwarf_Die type) {

@@ -29,7 +29,7 @@ using Json = nlohmann::json;
 
 // Raise the number when the same file would be answered otherwise, for example by other names.
 constexpr char kSchema[] = "culprit.symbols/1";
-constexpr int kRule = 1;
+constexpr int kRule = 2;
 constexpr std::uint64_t kLargestFile = 64 << 20;
 // libdebuginfod asks a server again after this time whether it has a file.
 constexpr std::uint64_t kServersAskedAgainAfter = 600;
@@ -109,6 +109,7 @@ Json json_of(const Known& known) {
     Json one = {address};
     if (variable) {
       one.push_back(texts.number(variable->name));
+      one.push_back(variable->bytes);
       one.push_back(variable->begin);
     }
     variables.push_back(std::move(one));
@@ -150,7 +151,7 @@ Known known_from(const Json& json) {
   }
   for (const Json& one : json.at("variables")) {
     std::optional<DataSymbol>& variable = known.variables[number_at(one, 0)];
-    if (one.size() > 1) variable = DataSymbol{text_at(one, 1), number_at(one, 2)};
+    if (one.size() > 1) variable = DataSymbol{text_at(one, 1), number_at(one, 3), number_at(one, 2)};
   }
   return known;
 }
@@ -186,7 +187,8 @@ bool is_unchanged(const Known& known, const std::function<bool()>& may_have_debu
 }
 
 bool knows_all(const Known& known, const ModuleSymbols& module) {
-  return module.paths.empty() &&
+  // Without debug information a path has no name.
+  return (module.paths.empty() || !known.has_debug_info) &&
          std::all_of(module.addresses.begin(), module.addresses.end(),
                      [&](std::uint64_t address) { return known.locations.count(address) != 0; }) &&
          std::all_of(module.data.begin(), module.data.end(),
@@ -231,7 +233,7 @@ std::optional<FileMark> mark_of(const std::string& path) {
 
 bool SymbolCache::answer(const std::string& build_id, const FileMark& file,
                          const std::function<bool()>& may_have_debug_file, ModuleSymbols* module) const {
-  if (folder_.empty() || build_id.empty() || !module->paths.empty()) return false;
+  if (folder_.empty() || build_id.empty()) return false;
   const std::string path = path_of(build_id);
   std::optional<Known> known = read_known(path, build_id);
   if (!known || !same_version(known->origin.file, file) || !knows_all(*known, *module) ||

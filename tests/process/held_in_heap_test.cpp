@@ -64,6 +64,15 @@ TEST_CASE("members, elements and keys on the way through the heap are named", "[
       {"rmm", "g_pieces[1]"},
       {"rmm-vector", "g_columns[0]"},
       {"own-buffer", "g_own->data"},
+      {"derived", "g_layer->weights"},
+      {"layers", "g_layers[1]->weights"},
+      {"second-base", "g_observer->by_name[\"a key that is too long for the string itself\"].memory"},
+      {"view-key", "g_views_by_name[\"a literal\"].memory"},
+      {"grid", "g_grid.cells[2][1].memory"},
+      {"packed", "g_packed.memory"},
+      {"arena-buffers", "g_arena_buffers[333].memory"},
+      {"arena-map", "g_arena_map[7]"},
+      {"arena-engine", "g_arena_engine->next->buffer"},
   };
   std::vector<std::string> programs = {"held_in_heap"};
   if (std::filesystem::exists(subject_path("held_in_heap_libcxx"))) programs.emplace_back("held_in_heap_libcxx");
@@ -83,6 +92,12 @@ TEST_CASE("the variables that a std::function has captured are named", "[held-in
     INFO(how);
     CHECK(holders_of(how) == std::vector<std::string>{name + " in held_in_heap"});
   }
+}
+
+TEST_CASE("a pointer into the middle of memory, in the heap, holds it", "[held-in-heap]") {
+  const nlohmann::json held = held_of(report_on("views").leaks.at(0));
+  CHECK(held.at("exact_path") == "g_views[2].first");
+  CHECK(held.at("middle") == true);
 }
 
 TEST_CASE("objects that exit() destroys first are searched before", "[held-in-heap]") {

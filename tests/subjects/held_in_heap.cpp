@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -42,6 +44,51 @@ struct Counted {
   void* memory = nullptr;
 };
 struct Both : Named, Counted {};
+struct Layer {
+  virtual ~Layer() = default;
+  std::string name;
+};
+struct Convolution : Layer {
+  void* weights = nullptr;
+};
+struct Observer {
+  virtual ~Observer() = default;
+  long events = 1;
+};
+struct Watched : Layer, Observer {
+  std::map<std::string, Buffer> by_name;
+};
+struct Grid {
+  long columns = 3;
+  Buffer cells[3][2];
+};
+struct __attribute__((packed)) Packed {
+  char kind = 'a';
+  void* memory = nullptr;
+};
+struct View {
+  float* first = nullptr;
+  std::size_t count = 0;
+};
+// An allocator that is not malloc: 64 KiB of a mapping, one object behind the other.
+void* from_arena(std::size_t bytes) {
+  static char* next =
+      static_cast<char*>(mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  void* memory = next;
+  next += (bytes + 15) / 16 * 16;
+  return memory;
+}
+template <typename T>
+struct ArenaAllocator {
+  using value_type = T;
+  ArenaAllocator() = default;
+  template <typename Other>
+  ArenaAllocator(const ArenaAllocator<Other>&) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(from_arena(count * sizeof(T))); }
+  void deallocate(T*, std::size_t) {}
+  bool operator==(const ArenaAllocator&) const { return true; }
+  bool operator!=(const ArenaAllocator&) const { return false; }
+};
 struct Opaque;
 // As in RMM 25 (rmm/device_buffer.hpp, rmm/device_uvector.hpp).
 namespace rmm {
@@ -95,6 +142,16 @@ std::unique_ptr<rmm::device_uvector<float>> g_columns;
 std::unique_ptr<device_buffer> g_own;
 std::function<void*()> g_callback;
 std::map<std::string, std::function<void*()>> g_handlers;
+std::unique_ptr<Layer> g_layer;
+std::vector<std::shared_ptr<Layer>> g_layers;
+Observer* g_observer = nullptr;
+std::map<std::string_view, Buffer> g_views_by_name;
+Grid g_grid;
+Packed g_packed;
+std::vector<View> g_views;
+std::vector<Buffer, ArenaAllocator<Buffer>> g_arena_buffers;
+std::map<int, void*, std::less<int>, ArenaAllocator<std::pair<const int, void*>>> g_arena_map;
+Engine* g_arena_engine = nullptr;
 char* g_middle = nullptr;
 uintptr_t g_hidden = 0;
 
@@ -252,6 +309,42 @@ int main(int, char** argv) {
       std::exit(0);
     }).detach();
     pthread_exit(nullptr);
+  }
+  if (how == "derived") {
+    auto layer = std::make_unique<Convolution>();
+    layer->weights = allocate_here();
+    g_layer = std::move(layer);
+  }
+  if (how == "layers") {
+    auto layer = std::make_shared<Convolution>();
+    layer->weights = allocate_here();
+    g_layers.resize(3);
+    g_layers[1] = std::move(layer);
+  }
+  if (how == "second-base") {
+    auto* watched = new Watched;
+    watched->by_name["a key that is too long for the string itself"].memory = allocate_here();
+    g_observer = watched;
+  }
+  if (how == "view-key") g_views_by_name["a literal"].memory = allocate_here();
+  if (how == "grid") g_grid.cells[2][1].memory = allocate_here();
+  if (how == "packed") g_packed.memory = allocate_here();
+  if (how == "views") {
+    g_views.resize(4);
+    g_views[2] = {static_cast<float*>(allocate_here()) + 100, 5};
+  }
+  if (how == "arena-buffers") {
+    g_arena_buffers.resize(500);
+    g_arena_buffers[333].memory = allocate_here();
+  }
+  if (how == "arena-map") {
+    for (int i = 0; i < 9; ++i) g_arena_map[i] = nullptr;
+    g_arena_map[7] = allocate_here();
+  }
+  if (how == "arena-engine") {
+    g_arena_engine = new (from_arena(sizeof(Engine))) Engine;
+    g_arena_engine->next = new (from_arena(sizeof(Engine))) Engine;
+    g_arena_engine->next->buffer = allocate_here();
   }
   if (how == "base") {
     auto* both = new Both;
