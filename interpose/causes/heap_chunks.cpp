@@ -7,7 +7,6 @@
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"
 #include "interpose/system/own_memory.h"
-#include "interpose/system/own_ranges.h"
 
 namespace culprit {
 
@@ -63,12 +62,14 @@ const std::uint64_t* PageCopies::read(std::uint64_t address) {
 bool HeapChunks::open_empty() {
   int error = 0;
   heaps_ = static_cast<Heap*>(map_private(kMostHeaps * sizeof(Heap), &error));
-  return heaps_ != nullptr && pages_.open();
+  own_ = static_cast<OwnRange*>(map_private(kMostOwnRanges * sizeof(OwnRange), &error));
+  return heaps_ != nullptr && own_ != nullptr && pages_.open();
 }
 
 bool HeapChunks::open() {
   if (!open_empty()) return false;
   glibcs_ = malloc_is_glibcs();
+  own_count_ = sorted_own_ranges(own_);
   MemoryMap map;
   if (!map.read()) return false;
   for (const Mapping& mapping : map) {
@@ -102,7 +103,9 @@ void HeapChunks::learn_key(const Heap& heap) {
 void HeapChunks::close() {
   pages_.close();
   if (heaps_ != nullptr) unmap_private(heaps_, kMostHeaps * sizeof(Heap));
+  if (own_ != nullptr) unmap_private(own_, kMostOwnRanges * sizeof(OwnRange));
   heaps_ = nullptr;
+  own_ = nullptr;
   count_ = 0;
 }
 
@@ -125,10 +128,17 @@ const HeapChunks::Heap* HeapChunks::heap_of(std::uint64_t address) const {
   return low < count_ && address >= heaps_[low].begin ? &heaps_[low] : nullptr;
 }
 
+bool HeapChunks::is_own(std::uint64_t address) const {
+  const OwnRange* behind =
+      std::upper_bound(own_, own_ + own_count_, address,
+                       [](std::uint64_t wanted, const OwnRange& range) { return wanted < range.begin; });
+  return behind != own_ && address < behind[-1].end;
+}
+
 bool HeapChunks::find(std::uint64_t address, HeapChunk* chunk) {
   const Heap* heap = heap_of(address);
   if (heap == nullptr) return false;
-  if (heap->program_break) return find_between(address, heap->begin, heap->end, chunk);
+  if (heap->program_break) return glibcs_ && find_between(address, heap->begin, heap->end, chunk);
   const std::uint64_t base = address / kThreadHeap * kThreadHeap;
   if (base >= heap->begin) {
     if (last_.base != base) last_ = {base, end_of_thread_heap(base, *heap)};
@@ -139,7 +149,7 @@ bool HeapChunks::find(std::uint64_t address, HeapChunk* chunk) {
 
 bool HeapChunks::find_foreign(std::uint64_t address, std::uint64_t most, HeapChunk* chunk) const {
   const Heap* heap = heap_of(address);
-  if (heap == nullptr || (heap->program_break && glibcs_) || in_own_range(address)) return false;
+  if (heap == nullptr || (heap->program_break && glibcs_) || is_own(address)) return false;
   // find() has just looked at the heap of a thread that may be there.
   if (address / kThreadHeap * kThreadHeap == last_.base && address < last_.end) return false;
   *chunk = {address, std::min(most, heap->end - address)};

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 
+#include "interpose/system/own_ranges.h"
 #include "interpose/system/written_memory.h"
 
 namespace culprit {
@@ -105,6 +106,7 @@ class HeapChunks {
   static constexpr std::uint64_t kMostHeaps = 1 << 16;
 
   const Heap* heap_of(std::uint64_t address) const;
+  bool is_own(std::uint64_t address) const;
   bool find_between(std::uint64_t address, std::uint64_t begin, std::uint64_t end, HeapChunk* chunk);
   bool find_mapped(std::uint64_t address, const Heap& heap, HeapChunk* chunk);
   bool chunk_at(std::uint64_t begin, std::uint64_t least, std::uint64_t end, HeapChunk* chunk);
@@ -114,6 +116,8 @@ class HeapChunks {
   PageCopies pages_;
   bool glibcs_ = true;  // malloc() is; else there are no headers where the program break was
   Heap* heaps_ = nullptr;
+  OwnRange* own_ = nullptr;  // memory of this library, sorted
+  int own_count_ = 0;
   std::uint64_t count_ = 0;
   ThreadHeap last_ = {};   // looked at
   std::uint64_t key_ = 0;  // in the second word of a chunk in a thread's cache, 0 = not known

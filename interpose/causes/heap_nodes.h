@@ -24,6 +24,7 @@ struct HeapNode {
   std::uint32_t inner;   // where that pointer points, from the begin on
   std::uint32_t times;   // chunks of this size in a row that `at` leads through, this one included
   format::Ref step;      // its HeapStepRecord, 0 = not written
+  std::uint32_t read;    // kNodeWindow: so many bytes of it were read
   std::uint8_t depth;    // steps from the data
   std::uint8_t run;      // steps of this size in a row
   std::uint8_t flags;    // HeapNodeFlags
@@ -43,6 +44,11 @@ class HeapNodes {
 
   HeapNode& operator[](std::uint32_t number) { return nodes_[number]; }
   std::uint32_t count() const { return count_; }
+
+  // Sorts the begins of the nodes that are there. False without memory.
+  bool sort_begins();
+  // The first of them behind `begin`; the end of the address space if there is none.
+  std::uint64_t next_begin(std::uint64_t begin) const;
 
   // The nodes that are to be read, first in, first out. A node is put in twice at most.
   void enqueue(std::uint32_t number) { queue_[queued_++] = number; }
@@ -66,6 +72,8 @@ class HeapNodes {
   HeapNode* nodes_ = nullptr;
   std::uint32_t* queue_ = nullptr;  // twice as many as nodes
   std::uint32_t* deferred_ = nullptr;
+  std::uint64_t* begins_ = nullptr;
+  std::uint64_t begin_count_ = 0;
   std::uint32_t* table_ = nullptr;  // number plus 1, 0 = free; twice as many as nodes
   std::uint64_t capacity_ = 0;
   std::uint32_t count_ = 0;

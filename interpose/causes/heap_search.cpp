@@ -108,15 +108,27 @@ class HeapSearcher {
     window_ = kLeastWindow;
     read_roots(roots_.program, roots_.program_count);
     read_queue();
-    // Of an object of unknown size the first words are most likely its own: those of all objects come first, then what
-    // lies further behind, and what may be many elements at last.
-    for (std::uint64_t before = window_; before < kWholeWindow && going_on(); before = window_) {
-      window_ = before < kMostWindow ? 2 * before : kWholeWindow;
-      const std::uint32_t count = nodes_.count();
-      for (std::uint32_t i = 0; i < count && going_on(); ++i) {
-        if ((nodes_[i].flags & kNodeWindow) != 0) read_chunk(i, before);
-        read_queue();
-      }
+    // Of an object of unknown size the first words are most likely its own, and lead to most other objects. Then an
+    // object ends where the next one begins; or, as a pointer may lead into the middle of it, further behind; and what
+    // may be many elements comes at last.
+    widen_windows(kMostWindow, true);
+    widen_windows(kMostWindow / 4, false);
+    widen_windows(kWholeWindow, false);
+  }
+
+  void widen_windows(std::uint64_t most, bool to_next) {
+    const std::uint32_t count = nodes_.count();
+    window_ = most;
+    if (!going_on() || in_foreign_ == 0 || (to_next && !nodes_.sort_begins())) return;
+    for (std::uint32_t i = 0; i < count && going_on(); ++i) {
+      if ((nodes_[i].flags & kNodeWindow) == 0 || nodes_[i].read >= most) continue;
+      if (most == kWholeWindow && nodes_[i].bytes <= kMostWindow) continue;
+      limit_ = to_next ? nodes_.next_begin(nodes_[i].begin) - nodes_[i].begin : kWholeWindow;
+      read_chunk(i);
+      limit_ = kWholeWindow;
+      if (to_next) window_ = kLeastWindow;
+      read_queue();
+      window_ = most;
     }
   }
 
@@ -149,13 +161,15 @@ class HeapSearcher {
 
   void read_queue() {
     std::uint32_t node = 0;
-    while (going_on() && nodes_.next(&node)) read_chunk(node, 0);
+    while (going_on() && nodes_.next(&node)) read_chunk(node);
   }
 
-  void read_chunk(std::uint32_t number, std::uint64_t from) {
+  void read_chunk(std::uint32_t number) {
     const std::uint64_t begin = nodes_[number].begin;
     const bool window = (nodes_[number].flags & kNodeWindow) != 0;
-    const std::uint64_t bytes = window ? std::min(nodes_[number].bytes, window_) : nodes_[number].bytes;
+    const std::uint64_t bytes = window ? std::min({nodes_[number].bytes, window_, limit_}) : nodes_[number].bytes;
+    const std::uint64_t from = nodes_[number].read;
+    if (window && bytes > from) nodes_[number].read = static_cast<std::uint32_t>(std::min(bytes, kMostWindow));
     for (std::uint64_t done = from; done < bytes && going_on();) {
       if (clock_ns(CLOCK_MONOTONIC) > deadline_ns_ || bytes_ > process_.options.scan_bytes) {
         stopped_ = true;
@@ -256,6 +270,7 @@ class HeapSearcher {
     node.run = 1;
     if (all_uncertain_ || !added) node.flags = kNodeUncertain;
     if (window) node.flags |= kNodeWindow | kNodeUncertain;
+    if (window) ++in_foreign_;
     if (from.parent != HeapNodes::kRoot) follow(nodes_[from.parent], &node);
     if (node.depth > kMostSteps) return;
     if (added) {
@@ -426,8 +441,10 @@ class HeapSearcher {
   enum class Pass { kProbe, kMark, kFind };
   Pass pass_ = Pass::kProbe;
   std::uint64_t in_windows_ = 0;
+  std::uint64_t in_foreign_ = 0;  // windows
   std::uint64_t window_ = kLeastWindow;
-  bool found_one_ = false;  // kProbe only
+  std::uint64_t limit_ = kWholeWindow;  // of the window that is read
+  bool found_one_ = false;              // kProbe only
   bool all_uncertain_ = false;
   bool stopped_ = false;
   std::uint64_t block_[PageCopies::kPage / sizeof(std::uint64_t)];
