@@ -27,12 +27,27 @@ enum Slot : unsigned {
 };
 
 constexpr std::uint32_t kVirtualAddress = 1;  // NVTX_MEM_TYPE_VIRTUAL_ADDRESS
+// Of nvToolsExtMemCudaRt.h: the runtime's arrays are the driver's.
+constexpr std::uint32_t kCudaArray = 0x11;
+constexpr std::uint32_t kCuArray = 0x12;
+
+bool is_array(std::uint32_t type) { return type == kCudaArray || type == kCuArray; }
+
 enum ReferenceType : std::uint32_t { kPointer = 1, kHandle = 2 };
 
 struct VirtualRange {
   std::size_t bytes;
   std::uint64_t address;
 };
+struct ArrayRange {
+  std::uint16_t compatibility;
+  std::uint16_t struct_size;
+  std::uint32_t reserved;
+  std::uint64_t array;
+  std::size_t offset[3];
+  std::size_t extent[3];
+};
+static_assert(sizeof(ArrayRange) == 64);
 struct HeapDescription {
   std::uint16_t compatibility;
   std::uint16_t struct_size;
@@ -155,14 +170,29 @@ void with_name(std::uint32_t type, const void* message, Use use) {
   use(RegionName{text, bounded_length(text)});
 }
 
+// Where a heap lies. False: its description is of another type, or cannot be read.
+bool read_range(Reader& reader, const HeapDescription& heap, VirtualRange* range) {
+  if (heap.type == kVirtualAddress) return heap.specific_bytes >= sizeof(*range) && reader.copy(heap.specific, range);
+  std::uint64_t array = 0;
+  if (!is_array(heap.type) || heap.specific_bytes < sizeof(array) || !reader.copy(heap.specific, &array)) return false;
+  const Region region = region_of_array(array);
+  *range = {region.bytes, region.address};
+  return region.address != 0;
+}
+
+void give_handle(Reader& reader, const RegisterBatch& batch, std::size_t index, std::uint64_t region) {
+  if (batch.handles == nullptr) return;
+  std::uint64_t* handle = batch.handles + index;
+  if (reader.can_read(reinterpret_cast<std::uintptr_t>(handle), sizeof(*handle)))
+    std::memcpy(handle, &region, sizeof(*handle));
+}
+
 std::uint64_t register_heap(const void*, const void* description) {
   CULPRIT_ANNOUNCEMENT
   Reader reader;
   HeapDescription heap;
-  VirtualRange range;
-  if (!read_description(reader, description, &heap) || heap.type != kVirtualAddress ||
-      heap.specific_bytes < sizeof(range) || !reader.copy(heap.specific, &range))
-    return 0;
+  VirtualRange range = {};
+  if (!read_description(reader, description, &heap) || !read_range(reader, heap, &range)) return 0;
   with_name(heap.message_type, heap.message,
             [&](const RegionName& name) { note_heap_made(kNvtxHeap, range.address, range.bytes, name); });
   return range.address;
@@ -178,20 +208,29 @@ void reset_heap(const void*, std::uint64_t heap) {
   note_heap_reset(heap);
 }
 
-// The handle of a region of virtual memory is its address.
+// The handle of a region is its address, or its place in an array.
 void register_regions(const void*, const void* description) {
   CULPRIT_ANNOUNCEMENT
   Reader reader;
   RegisterBatch batch;
   if (!read_description(reader, description, &batch)) return;
+  if (is_array(batch.type)) {
+    for_each_element<ArrayRange>(
+        batch.elements, batch.count, batch.element_bytes, [&](std::size_t index, const ArrayRange& range) {
+          if (range.compatibility >> 8 != 1 || range.struct_size < sizeof(range)) return;
+          const Region region = region_of({range.array,
+                                           {range.offset[0], range.offset[1], range.offset[2]},
+                                           {range.extent[0], range.extent[1], range.extent[2]}});
+          if (region.address == 0) return;
+          note_region_made(kNvtxRegions, region, {});
+          give_handle(reader, batch, index, region.address);
+        });
+  }
   if (batch.type != kVirtualAddress) return;
   for_each_element<VirtualRange>(batch.elements, batch.count, batch.element_bytes,
                                  [&](std::size_t index, const VirtualRange& range) {
                                    note_region_made(kNvtxRegions, {batch.heap, range.address, range.bytes}, {});
-                                   if (batch.handles == nullptr) return;
-                                   std::uint64_t* handle = batch.handles + index;
-                                   if (reader.can_read(reinterpret_cast<std::uintptr_t>(handle), sizeof(*handle)))
-                                     std::memcpy(handle, &range.address, sizeof(*handle));
+                                   give_handle(reader, batch, index, range.address);
                                  });
 }
 

@@ -3,6 +3,7 @@
 #include "interpose/control/control_state.h"
 #include "interpose/events/events.h"
 #include "interpose/events/record_ends.h"
+#include "interpose/format/array_layout.h"
 #include "interpose/process/recording.h"
 #include "interpose/system/own_stack.h"
 
@@ -86,7 +87,47 @@ void end_regions(Ref heap) {
   });
 }
 
+// Of a live array: its record, 0 = none.
+Ref array_with(std::uint64_t handle, AllocationRecord* record) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr || handle == 0) return 0;
+  const Ref ref = process->tables.live.find(space_of(Kind::kArray), handle, format::kNoDevice, process->dump);
+  if (ref == 0) return 0;
+  *record = *process->dump.at<AllocationRecord>(ref);
+  return record->kind == Kind::kArray && record->handle == handle ? ref : 0;
+}
+
+// Numbers of the program may be of any size.
+std::uint64_t product(std::uint64_t one, std::uint64_t other) {
+  std::uint64_t result = 0;
+  return __builtin_mul_overflow(one, other, &result) || result > kMostBytes ? kMostBytes : result;
+}
+
 }  // namespace
+
+Region region_of_array(std::uint64_t array) {
+  AllocationRecord record;
+  const Ref ref = is_off() ? 0 : array_with(array, &record);
+  if (ref == 0) return {};
+  return {kWholeProcess, format::array_place(ref), record.bytes};
+}
+
+Region region_of(const ArrayPart& part) {
+  AllocationRecord record;
+  const Ref ref = is_off() ? 0 : array_with(part.array, &record);
+  if (ref == 0) return {};
+  const format::ArrayLayout layout = format::array_layout(record.extra);
+  const std::uint64_t row = product(layout.width, layout.element_bytes);
+  const std::uint64_t slice = product(row, layout.height == 0 ? 1 : layout.height);
+  const std::uint64_t begin =
+      product(part.offset[0], layout.element_bytes) + product(part.offset[1], row) + product(part.offset[2], slice);
+  std::uint64_t bytes = layout.element_bytes;
+  for (const std::uint64_t extent : part.extent) bytes = product(bytes, extent == 0 ? 1 : extent);
+  if (begin >= record.bytes) return {};
+  const std::uint64_t place = format::array_place(ref);
+  return {place, place + begin, bytes < record.bytes - begin ? bytes : record.bytes - begin};
+}
 
 void note_region_made(Api api, const Region& region, const RegionName& name) {
   if (is_off()) return;

@@ -38,6 +38,18 @@ struct Region {
   std::uint64_t bytes = 0;
 };
 
+// A part of a CUDA array, in elements.
+struct ArrayPart {
+  std::uint64_t array = 0;  // its handle
+  std::uint64_t offset[3] = {};
+  std::uint64_t extent[3] = {};
+};
+
+// The region of that part, in the heap that the array is. `address` 0: no array of this handle is known.
+Region region_of(const ArrayPart& part);
+// All of an array, as a region.
+Region region_of_array(std::uint64_t array);
+
 // Replaces a region or a heap with the same address.
 void note_region_made(Api api, const Region& region, const RegionName& name);
 void note_heap_made(Api api, std::uint64_t address, std::uint64_t bytes, const RegionName& name);

@@ -35,8 +35,9 @@ struct AllocationRecord {
   std::uint64_t handle;
   std::uint64_t bytes;  // physical bytes (see report/manual/reading.md); of a region (live) and a heap: its size
   union {
-    std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, references of a user object; of an executable
-                          // graph: bytes that it made the driver take (live), kContextGone when its context ended
+    std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, references of a user object; of an array its
+                          // layout (array_layout.h); of an executable graph: bytes that it made the driver take (live),
+                          // kContextGone when its context ended
     struct {
       Ref stack;            // live: of the launch that allocated it last; with kFlagNotPhysical: of its last free
       std::uint32_t times;  // live: launches that allocated it

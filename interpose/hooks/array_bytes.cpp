@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "interpose/format/array_layout.h"
 #include "interpose/hooks/saturating.h"
 
 namespace culprit {
@@ -84,6 +85,14 @@ std::uint64_t bytes_of(std::uint64_t width, std::uint64_t height, std::uint64_t 
   return total;
 }
 
+// 0 for formats whose elements are blocks.
+template <typename Description>
+std::uint64_t extra_of(const Description* d) {
+  constexpr std::uint64_t kMost = 0xfffffff;
+  if (d == nullptr || is_block_compressed(d->Format) || d->Width > kMost || d->Height > kMost) return 0;
+  return format::packed({std::uint64_t{d->NumChannels} * bits_of(d->Format) / 8, d->Width, d->Height});
+}
+
 }  // namespace
 
 std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v1* d, unsigned levels) {
@@ -98,5 +107,10 @@ std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v1* d, unsigned levels) 
 std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2* d, unsigned levels) {
   return d == nullptr ? 0 : bytes_of(d->Width, d->Height, d->Depth, d->Format, d->NumChannels, d->Flags, levels);
 }
+
+std::uint64_t array_extra(const CUDA_ARRAY_DESCRIPTOR_v1* d) { return extra_of(d); }
+std::uint64_t array_extra(const CUDA_ARRAY_DESCRIPTOR_v2* d) { return extra_of(d); }
+std::uint64_t array_extra(const CUDA_ARRAY3D_DESCRIPTOR_v1* d) { return extra_of(d); }
+std::uint64_t array_extra(const CUDA_ARRAY3D_DESCRIPTOR_v2* d) { return extra_of(d); }
 
 }  // namespace culprit

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "interpose/format/array_layout.h"
+
 namespace culprit::report {
 
 using namespace format;
@@ -19,7 +21,7 @@ Range range_of(std::uint64_t begin, std::uint64_t bytes) {
   return {begin, bytes > ~begin ? ~std::uint64_t{0} : begin + bytes};
 }
 
-// The size of what has addresses; 0 for everything else.
+// The size of what has addresses, or places; 0 for everything else.
 std::uint64_t addressed_bytes(const AllocationRecord& record) {
   switch (record.kind) {
     case Kind::kDevice:
@@ -29,6 +31,7 @@ std::uint64_t addressed_bytes(const AllocationRecord& record) {
     case Kind::kRegisteredHost:
     case Kind::kStreamOrdered:
     case Kind::kGraphMemory:
+    case Kind::kArray:
       return record.bytes;
     case Kind::kVmmMapping:
     case Kind::kExternalBuffer:
@@ -63,7 +66,8 @@ class Allocations {
     dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
       if (record.kind == Kind::kVmmPhysical) physical.emplace(ref, record);
       const std::uint64_t bytes = addressed_bytes(record);
-      if (bytes != 0) all_.push_back({range_of(record.handle, bytes), {record, ref}});
+      const std::uint64_t begin = record.kind == Kind::kArray ? array_place(ref) : record.handle;
+      if (bytes != 0) all_.push_back({range_of(begin, bytes), {record, ref}});
     });
     // The bytes of a mapping are counted with the physical memory.
     for (Addressed& one : all_) {

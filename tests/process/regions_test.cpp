@@ -101,6 +101,26 @@ TEST_CASE("the heap of regions is explained with its leak", "[regions]") {
   CHECK(has(text, "1.00 MiB device (1x) · 3.91 KiB region (2x) inside\n"));
 }
 
+TEST_CASE("a region of a CUDA array is a leak inside the array", "[regions]") {
+  const Announced announced("array");
+  if (!announced.known) return;
+  CHECK(announced.report.leaked_bytes() == 256 * 64 * 4);
+  REQUIRE(announced.regions.size() == 1);
+  const Group& glyphs = announced.regions.at(256 * 10 * 4);
+  CHECK(glyphs.has_frame("carve_rows"));
+  CHECK(glyphs.json.at("names") == nlohmann::json::parse(R"([{"name": "glyphs", "count": 1}])"));
+  CHECK(glyphs.json.at("inside").at("api") == "cudaMallocArray");
+  CHECK(has(glyphs.json.at("inside").at("place").get<std::string>(), "make_array"));
+  const std::vector<Group> arrays = announced.report.through("make_array");
+  REQUIRE(arrays.size() == 1);
+  const nlohmann::json& heaps = arrays[0].json.at("heaps");
+  REQUIRE(heaps.size() == 1);
+  CHECK(heaps[0].at("name") == "atlas");
+  CHECK(heaps[0].at("bytes") == 256 * 64 * 4);
+  CHECK(heaps[0].at("used_bytes") == 256 * 10 * 4);
+  CHECK(heaps[0].at("largest_hole") == 256 * 32 * 4);
+}
+
 TEST_CASE("regions that are ended, or whose memory is given back, are no leaks", "[regions]") {
   const Announced ended("end");
   if (!ended.known) return;

@@ -13,6 +13,7 @@
 #include "tests/subjects/check.h"
 #if __has_include(<nvtx3/nvToolsExtMem.h>)
 #include <nvtx3/nvToolsExtMem.h>
+#include <nvtx3/nvToolsExtMemCudaRt.h>
 #define HAS_NVTX_MEMORY 1
 #endif
 
@@ -64,18 +65,23 @@ SUBJECT_FUNCTION char* make_pool(std::size_t bytes = kPool) {
   return static_cast<char*>(pointer);
 }
 
-SUBJECT_FUNCTION nvtxMemHeapHandle_t make_heap(char* begin, std::size_t bytes, const char* name) {
-  nvtxMemVirtualRangeDesc_t range = {bytes, begin};
+// A heap of this type, which `specific` describes.
+template <typename Specific>
+nvtxMemHeapHandle_t make_any_heap(std::uint32_t type, const Specific& specific, const char* name) {
   nvtxMemHeapDesc_t heap = {};
   heap.extCompatID = NVTX_EXT_COMPATID_MEM;
   heap.structSize = sizeof(heap);
   heap.usage = NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR;
-  heap.type = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
-  heap.typeSpecificDescSize = sizeof(range);
-  heap.typeSpecificDesc = &range;
+  heap.type = type;
+  heap.typeSpecificDescSize = sizeof(specific);
+  heap.typeSpecificDesc = &specific;
   heap.messageType = NVTX_MESSAGE_TYPE_ASCII;
   heap.message.ascii = name;
   return nvtxMemHeapRegister(domain, &heap);
+}
+
+SUBJECT_FUNCTION nvtxMemHeapHandle_t make_heap(char* begin, std::size_t bytes, const char* name) {
+  return make_any_heap(NVTX_MEM_TYPE_VIRTUAL_ADDRESS, nvtxMemVirtualRangeDesc_t{bytes, begin}, name);
 }
 
 nvtxMemRegionsRegisterBatch_t batch_of(nvtxMemHeapHandle_t heap, const nvtxMemVirtualRangeDesc_t* ranges,
@@ -127,11 +133,11 @@ void resize(char* begin, std::size_t bytes) {
   nvtxMemRegionsResize(domain, &batch);
 }
 
-void name(char* begin, const char* text) {
+void name(const nvtxMemRegionRef_t& region, std::uint32_t type, const char* text) {
   nvtxMemRegionNameDesc_t one = {};
-  one.regionRefType = NVTX_MEM_REGION_REF_TYPE_POINTER;
+  one.regionRefType = type;
   one.nameType = NVTX_MESSAGE_TYPE_ASCII;
-  one.region.pointer = begin;
+  one.region = region;
   one.name.ascii = text;
   nvtxMemRegionsNameBatch_t batch = {};
   batch.extCompatID = NVTX_EXT_COMPATID_MEM;
@@ -140,6 +146,12 @@ void name(char* begin, const char* text) {
   batch.regionElementSize = sizeof(one);
   batch.regionElements = &one;
   nvtxMemRegionsName(domain, &batch);
+}
+
+void name(char* begin, const char* text) {
+  nvtxMemRegionRef_t region = {};
+  region.pointer = begin;
+  name(region, NVTX_MEM_REGION_REF_TYPE_POINTER, text);
 }
 
 // Three regions in a heap, of which the second ends: a hole, and an end that is idle.
@@ -212,6 +224,55 @@ void end_heaps() {
   carve(first, pool + 256, 104);
 }
 
+SUBJECT_FUNCTION cudaArray_t make_array() {
+  const cudaChannelFormatDesc format = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);
+  cudaArray_t array = nullptr;
+  CHECKED(cudaMallocArray(&array, &format, 256, 64, 0));
+  return array;
+}
+
+SUBJECT_FUNCTION nvtxMemRegionHandle_t carve_rows(cudaArray_t array, nvtxMemHeapHandle_t heap, std::size_t first,
+                                                  std::size_t rows, std::uint32_t type = NVTX_MEM_TYPE_CUDA_ARRAY) {
+  nvtxMemCudaArrayRangeDesc_t range = {};
+  range.extCompatID = NVTX_EXT_COMPATID_MEM;
+  range.structSize = sizeof(range);
+  range.src = array;
+  range.offset[1] = first;
+  range.extent[0] = 256;
+  range.extent[1] = rows;
+  range.extent[2] = 1;
+  nvtxMemRegionsRegisterBatch_t batch = {};
+  batch.extCompatID = NVTX_EXT_COMPATID_MEM;
+  batch.structSize = sizeof(batch);
+  batch.regionType = type;
+  batch.heap = heap;
+  batch.regionCount = 1;
+  batch.regionDescElementSize = sizeof(range);
+  batch.regionDescElements = &range;
+  nvtxMemRegionHandle_t handle = {};
+  batch.regionHandleElementsOut = &handle;
+  nvtxMemRegionsRegister(domain, &batch);
+  return handle;
+}
+
+// Of four regions in an array one is ended, one lies in an array that is freed, and one in none.
+void carve_array() {
+  cudaArray_t array = make_array();
+  const nvtxMemHeapHandle_t atlas = make_any_heap(NVTX_MEM_TYPE_CUDA_ARRAY, array, "atlas");
+  const nvtxMemRegionHandle_t first = carve_rows(array, atlas, 0, 8);
+  const nvtxMemRegionHandle_t second = carve_rows(array, atlas, 32, 10, NVTX_MEM_TYPE_CU_ARRAY);
+  nvtxMemRegionRef_t reference = {};
+  reference.handle = first;
+  end_region(reference, NVTX_MEM_REGION_REF_TYPE_HANDLE);
+  reference.handle = second;
+  name(reference, NVTX_MEM_REGION_REF_TYPE_HANDLE, "glyphs");
+  cudaArray_t freed = make_array();
+  carve_rows(freed, atlas, 0, 3);
+  CHECKED(cudaFreeArray(freed));
+  carve_rows(reinterpret_cast<cudaArray_t>(&array), atlas, 0, 4);
+  carve_rows(array, atlas, ~std::size_t{0}, ~std::size_t{0});
+}
+
 void throw_past_region(char* pool) {
   try {
     carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, pool, 1001);
@@ -266,6 +327,7 @@ int main(int, char** argv) {
   if (what == "free_around") free_around();
   if (what == "batches") use_batches();
   if (what == "heaps") end_heaps();
+  if (what == "array") carve_array();
   if (what == "throw") throw_past_region(make_pool());
   if (what == "nonsense") pass_nonsense();
   printf("version %d\n", culprit_version());
