@@ -112,7 +112,7 @@ bool interrupted_tracker() { return thread_state.outermost_hook != nullptr && is
 // Before any object of the program is destroyed, with all that it refers to.
 void before_exit() {
   const CallerState caller = caller_state();
-  end_handlers();
+  if (!end_handlers()) return;
   Process* process = process_if_recording();
   if (process == nullptr || interrupted_tracker() || (process->mode.load() & kModeExiting) != 0) return;
   record_on_own_stack([&](Process& recording) {

@@ -90,9 +90,9 @@ void keep_first_destructor() {
     add(first_destructor, nullptr, mark());
 }
 
-void end_handlers() {
+bool end_handlers() {
   first_is_ours.store(false, std::memory_order_relaxed);
-  ended.store(true, std::memory_order_relaxed);
+  return !ended.exchange(true, std::memory_order_relaxed);
 }
 
 }  // namespace culprit

@@ -26,7 +26,8 @@ void drop_former_handlers();
 // Only the main thread's matter: a search at exit() looks at no others.
 void keep_first_destructor();
 
-// The handlers are running: these three do nothing any more.
-void end_handlers();
+// The handlers are running: these three do nothing any more. Returns whether this is the first call: exit() calls each
+// handler that keep_first_handler() has left in its list.
+bool end_handlers();
 
 }  // namespace culprit

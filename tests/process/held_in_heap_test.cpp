@@ -120,6 +120,16 @@ TEST_CASE("the objects of a main thread that ended are gone, and the process goe
   CHECK(report.leaks[0].cause != "held");
 }
 
+TEST_CASE("the search at exit runs once, however many handlers there are", "[held-in-heap]") {
+  const auto bytes = [](const std::string& how) {
+    const Run run = run_preloaded("held_in_heap", {how});
+    REQUIRE(run.exit_code == 0);
+    return std::filesystem::file_size(run.dump());
+  };
+  // Each search would write 144 bytes.
+  CHECK(bytes("late-many") < bytes("engine") + 5000 * 100);
+}
+
 TEST_CASE("libc's list of exit handlers does not grow with each plugin", "[held-in-heap]") {
   const Run run = run_preloaded("many_handlers", {subject_path("static_objects.so").string()});
   INFO(run.out << run.err);
