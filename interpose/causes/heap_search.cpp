@@ -118,17 +118,14 @@ class HeapSearcher {
 
   void widen_windows(std::uint64_t most, bool to_next) {
     const std::uint32_t count = nodes_.count();
-    window_ = most;
-    if (!going_on() || in_foreign_ == 0 || (to_next && !nodes_.sort_begins())) return;
+    window_ = to_next ? kLeastWindow : most;
+    if (!going_on() || !has_windows_ || (to_next && !nodes_.sort_begins())) return;
     for (std::uint32_t i = 0; i < count && going_on(); ++i) {
       if ((nodes_[i].flags & kNodeWindow) == 0 || nodes_[i].read >= most) continue;
       if (most == kWholeWindow && nodes_[i].bytes <= kMostWindow) continue;
-      limit_ = to_next ? nodes_.next_begin(nodes_[i].begin) - nodes_[i].begin : kWholeWindow;
-      read_chunk(i);
-      limit_ = kWholeWindow;
-      if (to_next) window_ = kLeastWindow;
+      const std::uint64_t begin = nodes_[i].begin;
+      read_chunk(i, to_next ? std::min(most, nodes_.next_begin(begin) - begin) : most);
       read_queue();
-      window_ = most;
     }
   }
 
@@ -161,13 +158,14 @@ class HeapSearcher {
 
   void read_queue() {
     std::uint32_t node = 0;
-    while (going_on() && nodes_.next(&node)) read_chunk(node);
+    while (going_on() && nodes_.next(&node)) read_chunk(node, window_);
   }
 
-  void read_chunk(std::uint32_t number) {
+  // Of memory that is not malloc's `most` bytes.
+  void read_chunk(std::uint32_t number, std::uint64_t most) {
     const std::uint64_t begin = nodes_[number].begin;
     const bool window = (nodes_[number].flags & kNodeWindow) != 0;
-    const std::uint64_t bytes = window ? std::min({nodes_[number].bytes, window_, limit_}) : nodes_[number].bytes;
+    const std::uint64_t bytes = window ? std::min(nodes_[number].bytes, most) : nodes_[number].bytes;
     const std::uint64_t from = nodes_[number].read;
     if (window && bytes > from) nodes_[number].read = static_cast<std::uint32_t>(std::min(bytes, kMostWindow));
     for (std::uint64_t done = from; done < bytes && going_on();) {
@@ -270,7 +268,7 @@ class HeapSearcher {
     node.run = 1;
     if (all_uncertain_ || !added) node.flags = kNodeUncertain;
     if (window) node.flags |= kNodeWindow | kNodeUncertain;
-    if (window) ++in_foreign_;
+    has_windows_ = has_windows_ || window;
     if (from.parent != HeapNodes::kRoot) follow(nodes_[from.parent], &node);
     if (node.depth > kMostSteps) return;
     if (added) {
@@ -441,10 +439,9 @@ class HeapSearcher {
   enum class Pass { kProbe, kMark, kFind };
   Pass pass_ = Pass::kProbe;
   std::uint64_t in_windows_ = 0;
-  std::uint64_t in_foreign_ = 0;  // windows
-  std::uint64_t window_ = kLeastWindow;
-  std::uint64_t limit_ = kWholeWindow;  // of the window that is read
-  bool found_one_ = false;              // kProbe only
+  bool has_windows_ = false;
+  std::uint64_t window_ = kLeastWindow;  // of a node from the queue
+  bool found_one_ = false;               // kProbe only
   bool all_uncertain_ = false;
   bool stopped_ = false;
   std::uint64_t block_[PageCopies::kPage / sizeof(std::uint64_t)];

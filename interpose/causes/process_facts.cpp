@@ -96,15 +96,22 @@ OtherThreads look_at_thread(const char* thread, const MemoryMap& map, DriverThre
   return OtherThreads::kUnknown;
 }
 
-// Whether calls of the function reach ours first: the first module that defines it is this library.
-bool is_ours(const char* name) {
-  bool ours = false;
-  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+// Returns check(module, info) for the first module that defines the function, which calls of it reach; false: none
+// does.
+template <typename Check>
+bool check_first_definition(const char* name, Check check) {
+  bool result = false;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
     if (!defines_symbol(module, name, gnu_hash_of(name))) return false;
-    ours = in_own_module(module.begin);
+    result = check(module, info);
     return true;
   });
-  return ours;
+  return result;
+}
+
+bool is_ours(const char* name) {
+  return check_first_definition(
+      name, [](const ElfModule& module, const struct dl_phdr_info&) { return in_own_module(module.begin); });
 }
 
 // The target of a descriptor of this process, as the kernel writes it: pipe:[INODE], a path, and others.
@@ -191,13 +198,9 @@ KernelHolds kernel_holds() {
 }
 
 bool malloc_is_glibcs() {
-  bool glibcs = false;
-  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
-    if (!defines_symbol(module, "malloc", gnu_hash_of("malloc"))) return false;
-    glibcs = is_libc(info.dlpi_name) && find_symbol(module, "gnu_get_libc_version") != 0;
-    return true;
+  return check_first_definition("malloc", [](const ElfModule& module, const struct dl_phdr_info& info) {
+    return is_libc(info.dlpi_name) && find_symbol(module, "gnu_get_libc_version") != 0;
   });
-  return glibcs;
 }
 
 bool destructors_come_later() { return is_ours("__cxa_atexit") && is_ours("__cxa_thread_atexit_impl"); }

@@ -5,7 +5,7 @@
 // be destroyed. begin_exit() is registered at the first CUDA call, so it runs before the destructors of globals that
 // were constructed earlier, and marks the exit phase; those destructors may still free memory, and their frees count.
 // The handler that was registered when this library was loaded runs last, after the loader's own destructor calls:
-// memory that is live then was never freed. quick_exit() has a list of its own with the same two handlers.
+// memory that is live then was never freed. quick_exit() has a list of its own with the same handlers.
 //
 // _exit() and _Exit() mark the dump and search nothing: a program calls them in order to end at once, often in a signal
 // handler or while its other threads are stuck. The system call exit_group, a signal and exec leave the dump unmarked.

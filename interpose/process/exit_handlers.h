@@ -19,14 +19,15 @@ void at_quick_end(void (*function)());
 void keep_first_handler();
 // The same for quick_exit().
 void keep_first_quick_handler();
-// A library was unloaded: takes those out of libc's list that keep_first_handler() has left behind. The list never
-// shrinks while its last handler is in use, so that it would grow with each plugin that is loaded and unloaded.
-void drop_former_handlers();
 // The same for the destructors of the calling thread's thread-local objects, which exit() calls before any handler.
 // Only the main thread's matter: a search at exit() looks at no others.
 void keep_first_destructor();
 
-// The handlers are running: these three do nothing any more. Returns whether this is the first call: exit() calls each
+// A library was unloaded: takes those out of libc's list that keep_first_handler() has left behind. The list never
+// shrinks while its last handler is in use, so that it would grow with each plugin that is loaded and unloaded.
+void drop_former_handlers();
+
+// The handlers are running: these four do nothing any more. Returns whether this is the first call: exit() calls each
 // handler that keep_first_handler() has left in its list.
 bool end_handlers();
 

@@ -31,8 +31,7 @@ Vtables::Place Vtables::at(std::uint64_t address) const {
   if (behind == tables_.begin() || address >= std::prev(behind)->end) return {};
   const Table& table = *std::prev(behind);
   const char* type = table.name + sizeof(kPrefix) - 1;
-  return {type_name(std::string(type, ::strnlen(type, kLongestOfClass))), table.begin,
-          address == own_part(table.begin)};
+  return {type_name(std::string(type, ::strnlen(type, kLongestOfClass))), table.begin};
 }
 
 }  // namespace culprit::report

@@ -17,7 +17,6 @@ class Vtables {
   struct Place {
     std::string class_name;   // "layers::Convolution"; empty: no virtual table is there
     std::uint64_t begin = 0;  // of the table, which has parts for the class itself and for its further bases
-    bool own = false;         // the part of the class itself: its object begins with the pointer to it
   };
   // Where a pointer of an object leads to. `address`: inside the file.
   Place at(std::uint64_t address) const;
