@@ -13,7 +13,7 @@ namespace {
 
 // On an H200 with driver 580 a record has 568 bytes. In it are the size, two words, the size again, the address twice,
 // an offset and the identity; and the record's own address.
-constexpr std::uint64_t kLeastBytes = 256;
+constexpr std::uint64_t kLeastBytes = 144;
 constexpr std::uint64_t kMostBytes = 1024;
 constexpr std::uint64_t kFirstSize = 4;   // words before the first address
 constexpr std::uint64_t kToIdentity = 3;  // words behind it
@@ -26,14 +26,47 @@ bool has_identity(const GpuBlocks& blocks, std::uint64_t address, std::uint64_t 
   return found;
 }
 
+// Whether memory of a device is mapped there.
+bool is_of_device(std::uint64_t address, const MemoryMap& map) {
+  const Mapping* mapping = map.find(address);
+  return mapping == nullptr || (mapping->protection & PROT_READ) == 0;
+}
+
 // Of memory that the driver made for itself: on a device, and none that it has told anyone of.
 bool has_form(const std::uint64_t* words, std::uint64_t count, std::uint64_t first, std::uint64_t begin,
               const MemoryMap& map) {
   if (first < kFirstSize || words[first - 1] == 0 || words[first - 1] != words[first - kFirstSize] ||
       words[first + kToIdentity] >> 32 != 0 || std::find(words, words + count, begin) == words + count)
     return false;
-  const Mapping* mapping = map.find(words[first]);
-  return mapping == nullptr || (mapping->protection & PROT_READ) == 0;
+  return is_of_device(words[first], map);
+}
+
+// A range of device memory, used or not, has a node of 152 bytes: its first address and its size, then the links of
+// trees and lists, three of which lead to the node itself. With two GPUs the stale words lead to these.
+bool is_range(const std::uint64_t* words, std::uint64_t count, std::uint64_t begin, const GpuBlocks& blocks,
+              const MemoryMap& map) {
+  constexpr std::uint64_t kMostWords = 24;
+  if (count > kMostWords || words[0] == 0 || words[1] == 0 || words[1] >> 48 != 0 || words[4] != begin ||
+      words[5] != begin || words[10] != begin)
+    return false;
+  bool is_known = is_of_device(words[0], map);
+  blocks.find(words[0], [&](std::uint32_t) { is_known = true; });
+  return is_known;
+}
+
+// Device memory that the driver divides among allocations, of whole pages of 2 MiB, has 792 bytes: its address three
+// times, its size twice, and its size in pages of 4 KiB.
+bool is_segment(const std::uint64_t* words, std::uint64_t count) {
+  constexpr std::uint64_t kPage = 2 << 20;
+  constexpr std::uint64_t kPages4 = 12;
+  for (std::uint64_t i = 0; i + 8 < count; ++i) {
+    const std::uint64_t address = words[i];
+    const std::uint64_t bytes = words[i + 1];
+    if (address != 0 && bytes != 0 && address % kPage == 0 && bytes % kPage == 0 && words[i + 2] == address &&
+        words[i + 5] == address && words[i + 7] == bytes && words[i + 8] == bytes >> kPages4)
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -55,6 +88,7 @@ bool is_driver_record(std::uint64_t begin, std::uint64_t end, const GpuBlocks& b
   const std::uint64_t count = (end - begin) / sizeof(words[0]);
   const auto bytes = static_cast<std::int64_t>(count * sizeof(words[0]));
   if (os.read_own_memory(words, begin, bytes) != bytes) return false;
+  if (is_range(words, count, begin, blocks, map) || is_segment(words, count)) return true;
   for (std::uint64_t i = 0; i + kToIdentity < count; ++i) {
     const std::uint64_t identity = words[i + kToIdentity];
     if (words[i] == 0 || words[i] != words[i + 1] || identity == 0) continue;

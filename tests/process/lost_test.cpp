@@ -55,12 +55,13 @@ struct Way {
 };
 
 const std::vector<Way> kLosses = {
-    {"local", {1, 0}},        {"scope", {2, 0}},   {"overwritten", {4, 0}},   {"cleared", {40, 0}},
-    {"erased", {1, 0}},       {"deleted", {1, 0}}, {"dangling", {1, 0}},      {"large", {2, 0}},
-    {"list", {20, 0}},        {"table", {4, 3}},   {"leaked-owner", {1, 0}},  {"circle", {3, 2}},
-    {"self", {1, 0}},         {"managed", {1, 0}}, {"pinned", {1, 0}},        {"pool", {1, 0}},
-    {"pinned-table", {2, 1}}, {"before", {1, 0}},  {"beside-pipe", {1, 0}},   {"left-on-stack", {1, 0}},
-    {"large-table", {2, 1}},  {"numbers", {1, 0}}, {"driver-record", {1, 0}}, {"inner-record", {1, 0}},
+    {"local", {1, 0}},        {"scope", {2, 0}},          {"overwritten", {4, 0}},   {"cleared", {40, 0}},
+    {"erased", {1, 0}},       {"deleted", {1, 0}},        {"dangling", {1, 0}},      {"large", {2, 0}},
+    {"list", {20, 0}},        {"table", {4, 3}},          {"leaked-owner", {1, 0}},  {"circle", {3, 2}},
+    {"self", {1, 0}},         {"managed", {1, 0}},        {"pinned", {1, 0}},        {"pool", {1, 0}},
+    {"pinned-table", {2, 1}}, {"before", {1, 0}},         {"beside-pipe", {1, 0}},   {"left-on-stack", {1, 0}},
+    {"large-table", {2, 1}},  {"numbers", {1, 0}},        {"driver-record", {1, 0}}, {"inner-record", {1, 0}},
+    {"range-record", {1, 0}}, {"segment-record", {1, 0}},
 };
 
 // Places of a pointer that a complete search finds, and how it went otherwise.
@@ -77,6 +78,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kPlaces = {
       "tagged-middle",
       "tagged-packed",
       "like-driver-record",
+      "like-range-record",
+      "like-segment-record",
       "packed",
       "thread-local",
       "heap",

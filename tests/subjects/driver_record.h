@@ -10,7 +10,7 @@
 #include "tests/subjects/check.h"
 
 // Without the identity that the driver knows, such a record is the program's.
-SUBJECT_FUNCTION uintptr_t* make_driver_record(void* memory, bool identity) {
+SUBJECT_FUNCTION inline uintptr_t* make_driver_record(void* memory, bool identity) {
   constexpr unsigned long long kOther = 700;
   const auto address = reinterpret_cast<uintptr_t>(memory);
   unsigned long long number = kOther;
@@ -24,5 +24,27 @@ SUBJECT_FUNCTION uintptr_t* make_driver_record(void* memory, bool identity) {
   words[8] = words[11] = 11264;
   words[12] = words[13] = address;
   words[15] = identity ? number : 0;
+  return words;
+}
+
+// A range of device memory in one of the driver's trees. Without its links to itself it is the program's.
+SUBJECT_FUNCTION inline uintptr_t* make_range_record(void* memory, bool links) {
+  auto* words = static_cast<uintptr_t*>(calloc(19, sizeof(uintptr_t)));
+  words[0] = reinterpret_cast<uintptr_t>(memory);
+  words[1] = 11001;
+  words[4] = words[5] = reinterpret_cast<uintptr_t>(words);
+  words[7] = 4;
+  if (links) words[10] = reinterpret_cast<uintptr_t>(words);
+  return words;
+}
+
+// Device memory that the driver divides among allocations.
+SUBJECT_FUNCTION inline uintptr_t* make_segment_record(void* memory, bool pages) {
+  constexpr uintptr_t kSegment = 2 << 20;
+  auto* words = static_cast<uintptr_t*>(calloc(99, sizeof(uintptr_t)));
+  words[13] = words[15] = words[18] = reinterpret_cast<uintptr_t>(memory) / kSegment * kSegment;
+  words[14] = words[20] = kSegment;
+  if (pages) words[21] = kSegment / 4096;
+  words[30] = reinterpret_cast<uintptr_t>(memory);
   return words;
 }

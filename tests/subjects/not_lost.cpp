@@ -308,6 +308,12 @@ SUBJECT_FUNCTION void keep_in_words(const std::string& how) {
   if (how == "like-driver-record") {
     g_word = reinterpret_cast<uintptr_t>(make_driver_record(allocate_here(), false)) | uintptr_t{5} << 48;
   }
+  if (how == "like-range-record") {
+    g_word = reinterpret_cast<uintptr_t>(make_range_record(allocate_here(), false)) | uintptr_t{5} << 48;
+  }
+  if (how == "like-segment-record") {
+    g_word = reinterpret_cast<uintptr_t>(make_segment_record(allocate_here(), false)) | uintptr_t{5} << 48;
+  }
   if (how == "low-tag") g_word = reinterpret_cast<uintptr_t>(allocate_here()) | 7;
   if (how == "packed") g_packed.memory = allocate_here();
   if (how == "thread-local") t_pointer = allocate_here();
