@@ -21,8 +21,9 @@ using format::HeapSearch;
 using format::HeapStepRecord;
 using format::Ref;
 
-std::uint64_t thread_local_place(Process& process, std::uint64_t module, std::uint64_t offset) {
-  return (process.stacks.modules.frame_of(module) & ~format::kFrameOffsetMask) | format::kHolderThreadLocal | offset;
+std::uint64_t thread_local_place(Process& process, const ThreadLocalData& data, std::uint64_t address) {
+  return (process.stacks.modules.frame_of(data.module) & ~format::kFrameOffsetMask) | format::kHolderThreadLocal |
+         (address - data.range.begin);
 }
 
 namespace {
@@ -403,28 +404,23 @@ class HeapSearcher {
       root = nodes_[parent].at;
     struct dl_phdr_info data = {};
     struct dl_phdr_info module = {};
-    if (!find_module(is_thread_local(root) ? roots_.thread_local_module : root, &data) ||
-        !chunks_.pages().word(from + kToCode, &code) || !find_module(code, &module) ||
-        module.dlpi_phdr != data.dlpi_phdr)
+    const ThreadLocalData* own = roots_.thread_locals.find(root);
+    if (!find_module(own != nullptr ? own->module : root, &data) || !chunks_.pages().word(from + kToCode, &code) ||
+        !find_module(code, &module) || module.dlpi_phdr != data.dlpi_phdr)
       return;
     const std::uint64_t frame = process_.stacks.modules.frame_of(code);
     for (std::size_t i = 0; i < sizeof(record->code); ++i) record->code[i] = static_cast<std::uint8_t>(frame >> 8 * i);
   }
 
   std::uint64_t place_of(std::uint64_t address) {
+    if (const ThreadLocalData* own = roots_.thread_locals.find(address))
+      return thread_local_place(process_, *own, address);
     for (int i = 0; i < roots_.program_count; ++i) {
       const MemoryRange& range = roots_.program[i];
       if (address < range.begin || address >= range.end) continue;
-      if (is_thread_local(address))
-        return thread_local_place(process_, roots_.thread_local_module, address - range.begin);
       return process_.stacks.modules.frame_of(range.begin) + (address - range.begin);
     }
     return 0;
-  }
-
-  bool is_thread_local(std::uint64_t address) const {
-    const MemoryRange& last = roots_.program[roots_.program_count - 1];
-    return roots_.thread_local_module != 0 && address >= last.begin && address < last.end;
   }
 
   Process& process_;

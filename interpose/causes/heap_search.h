@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "interpose/causes/handle_set.h"
+#include "interpose/causes/thread_local_data.h"
 #include "interpose/format/dump_format.h"
 #include "interpose/system/written_memory.h"
 
@@ -25,14 +26,13 @@ struct Process;
 struct HeapRoots {
   const MemoryRange* program;
   int program_count;
-  // The last of `program` is the calling thread's thread-local data of the module that this address lies in; 0: none.
-  std::uint64_t thread_local_module;
+  const ThreadLocals& thread_locals;  // these are the last ones of `program`
   const MemoryRange* driver;
   int driver_count;
 };
 
-// Where `offset` is in the thread-local data of the module that an address lies in, coded like the place of a holder.
-std::uint64_t thread_local_place(Process& process, std::uint64_t module, std::uint64_t offset);
+// An address in thread-local data, coded like the place of a holder.
+std::uint64_t thread_local_place(Process& process, const ThreadLocalData& data, std::uint64_t address);
 
 // Writes a HeapHolderRecord, and the HeapStepRecords that lead to it, for each of `handles` that it finds; handles that
 // were found before are passed over. Ends when all are found, when CLOCK_MONOTONIC passes `deadline_ns`, or when it has

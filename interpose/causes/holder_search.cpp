@@ -3,8 +3,9 @@
 // of one.
 //
 // Handles that are still missing are then searched for in the heap: see heap_search.h; and pointers into the middle of
-// that memory at last, see middle_search.h. Of thread-local variables those of the program itself are searched, in the
-// main thread. Not searched: stacks, thread-local variables of libraries and of other threads.
+// that memory at last, see middle_search.h. Of thread-local variables those of the main thread are searched. Not
+// searched: stacks, thread-local variables of other threads, and of libraries that thread_local_data.h does not
+// understand.
 #include "interpose/causes/holder_search.h"
 
 #include "interpose/base/module_name.h"
@@ -69,33 +70,26 @@ struct Ranges {
   RangeList holders;  // in which a handle counts as held
   RangeList driver;
   bool has_program;
-  MemoryRange thread_local_data;      // of the program, in this thread; empty: none, or not known
-  std::uint64_t thread_local_module;  // an address of the program's data
+  ThreadLocals thread_locals;  // of this thread, if it is the main one
 
   void add(const struct dl_phdr_info& module) {
     const char* name = file_name(module.dlpi_name);
     if (begins_with_one_of(kDriverLibraries, name)) driver.add(module);
     if (may_hold_handles(name)) holders.add(module);
-    if (!has_program) add_thread_local(module);
+    if ((!has_program || may_hold_handles(name)) && is_main_thread()) add_thread_local(module);
     has_program = true;
   }
 
-  bool has_thread_local() const { return thread_local_data.begin != thread_local_data.end; }
-
-  // The loader gives the program's own segment the place below the thread's control block (the ABI's variant II).
   void add_thread_local(const struct dl_phdr_info& module) {
-    for (int i = 0; i < module.dlpi_phnum; ++i) {
-      const ElfW(Phdr)& header = module.dlpi_phdr[i];
-      const std::uint64_t alignment = header.p_align == 0 ? 1 : header.p_align;
-      if (header.p_type != PT_TLS || header.p_vaddr % alignment != 0 || !is_main_thread()) continue;
-#if defined(__x86_64__)
-      const auto control_block = reinterpret_cast<std::uint64_t>(__builtin_thread_pointer());
-      const std::uint64_t begin = control_block - (header.p_memsz + alignment - 1) / alignment * alignment;
-      if (begin % sizeof(std::uint64_t) != 0 || begin > control_block) continue;
-      thread_local_data = {begin, begin + header.p_memsz / sizeof(std::uint64_t) * sizeof(std::uint64_t)};
-      thread_local_module = module.dlpi_addr + header.p_vaddr;
-#endif
-    }
+    const ThreadLocalData data = thread_local_data_of(module, !has_program);
+    if (data.range.begin == data.range.end || in_own_module(data.module)) return;
+    if (thread_locals.count < ThreadLocals::kCapacity) thread_locals.list[thread_locals.count++] = data;
+  }
+
+  // At the end of the list.
+  void add_thread_locals_to_holders() {
+    if (RangeList::kCapacity - holders.count < thread_locals.count) thread_locals.count = 0;
+    for (int i = 0; i < thread_locals.count; ++i) holders.list[holders.count++] = thread_locals.list[i].range;
   }
 };
 
@@ -113,9 +107,8 @@ struct Search {
   }
 
   void write(Ref allocation, std::uint32_t state, std::uint64_t address) {
-    const MemoryRange& own = all->thread_local_data;
-    if (address >= own.begin && address < own.end) {
-      write_record(allocation, state, thread_local_place(process, all->thread_local_module, address - own.begin));
+    if (const ThreadLocalData* own = all->thread_locals.find(address)) {
+      write_record(allocation, state, thread_local_place(process, *own, address));
       return;
     }
     // The ranges are searched in order, so that one look-up serves all handles in it.
@@ -153,9 +146,7 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
     ranges->add(module);
     return false;
   });
-  // The last one of the list.
-  if (ranges->holders.count == RangeList::kCapacity) ranges->thread_local_data = {};
-  if (ranges->has_thread_local()) ranges->holders.list[ranges->holders.count++] = ranges->thread_local_data;
+  ranges->add_thread_locals_to_holders();
   search.process.stacks.modules.refresh(search.process.dump);
   search.all = ranges;
   search.ranges = &ranges->holders;
@@ -166,8 +157,7 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
   // inside the interpreter names them.
   const bool python = search.process.dump.header()->python_version != 0;
   if (result.end == format::HolderSearch::kDone && !python) {
-    const HeapRoots roots = {ranges->holders.list, ranges->holders.count,
-                             ranges->has_thread_local() ? ranges->thread_local_module : 0, ranges->driver.list,
+    const HeapRoots roots = {ranges->holders.list, ranges->holders.count, ranges->thread_locals, ranges->driver.list,
                              ranges->driver.count};
     search.process.dump.header()->heap_search =
         search_heap(search.process, search.handles, roots, start_ns + longest_search_ns(search.process.options), bytes);

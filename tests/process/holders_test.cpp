@@ -60,7 +60,7 @@ TEST_CASE("an array's handle in a global is held too", "[holders]") {
 }
 
 TEST_CASE("a static variable of a loaded library is named with its library", "[holders]") {
-  const Report report = report_of({"plugin", subject_path("holder_plugin.so").string()});
+  const Report report = report_of({"plugin", subject_path("holder_plugin.so").string(), "keep_pointer"});
   REQUIRE(report.leaks.size() == 1);
   check_held(report.leaks[0], "kept_by_plugin", "holder_plugin.so");
 }
@@ -82,6 +82,26 @@ TEST_CASE("a thread-local variable of the main thread holds memory", "[holders]"
   REQUIRE(report.leaks.size() == 1);
   check_held(report.leaks[0], "t_pointer", "holders");
   CHECK(evidence_of(report.leaks[0], "held").at("thread_local") == true);
+}
+
+TEST_CASE("a thread-local variable of a library holds memory", "[holders]") {
+  const std::vector<std::pair<const char*, const char*>> ways = {{"keep_thread_local", "t_kept_by_plugin"},
+                                                                 {"keep_exported", "t_exported[1]"},
+                                                                 {"keep_in_map", "t_map[\"weights\"]"}};
+  for (const char* library : {"holder_plugin.so", "holder_plugin_initial.so"}) {
+    for (const auto& [function, variable] : ways) {
+      INFO(library << " " << function);
+      const Report report = report_of({"plugin", subject_path(library).string(), function});
+      REQUIRE(report.leaks.size() == 1);
+      CHECK(report.leaks[0].cause == "held");
+      const nlohmann::json held = evidence_of(report.leaks[0], "held");
+      REQUIRE(held.is_object());
+      INFO(held.dump(1));
+      CHECK(held.at("thread_local") == true);
+      CHECK(std::filesystem::path(held.at("module").get<std::string>()).filename() == library);
+      CHECK(held.dump().find(nlohmann::json(variable).dump()) != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("memory to which only an ended thread or no pointer leads is never freed", "[holders]") {

@@ -48,13 +48,13 @@ SUBJECT_FUNCTION void** cache() {
   return &cached;
 }
 
-SUBJECT_FUNCTION void keep_in_plugin(const char* path) {
+SUBJECT_FUNCTION void keep_in_plugin(const char* path, const char* function) {
   void* plugin = dlopen(path, RTLD_NOW);
   if (plugin == nullptr) {
     fprintf(stderr, "%s\n", dlerror());
     exit(3);
   }
-  reinterpret_cast<void (*)(void*)>(dlsym(plugin, "keep_pointer"))(allocate_here());
+  reinterpret_cast<void (*)(void*)>(dlsym(plugin, function))(allocate_here());
 }
 
 SUBJECT_FUNCTION void allocate_array() {
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   if (how == "end") g_middle = static_cast<char*>(allocate_here()) + 11001;
   if (how == "both") g_pointer = allocate_here(), g_middle = static_cast<char*>(g_pointer) + 8;
   if (how == "image") allocate_array();
-  if (how == "plugin") keep_in_plugin(argv[2]);
+  if (how == "plugin") keep_in_plugin(argv[2], argv[3]);
   if (how == "fork") {
     for (void*& pointer : g_array) pointer = allocate_here();
     const pid_t child = fork();
