@@ -47,10 +47,11 @@ bool is_in_data(std::uint64_t address) {
 
 }  // namespace
 
-void LastHolders::open(const std::uint64_t* words, std::uint64_t count) {
-  in_copy_ = words != nullptr;
-  if (in_copy_) registers_ = {reinterpret_cast<std::uint64_t>(words), reinterpret_cast<std::uint64_t>(words + count)};
-  const StoppedThreads stopped(words, in_copy_ ? count : 0);
+void LastHolders::open(bool in_copy, const std::uint64_t* words, std::uint64_t count) {
+  in_copy_ = in_copy;
+  if (words != nullptr)
+    registers_ = {reinterpret_cast<std::uint64_t>(words), reinterpret_cast<std::uint64_t>(words + count)};
+  const StoppedThreads stopped(words, words != nullptr ? count : 0);
   notes_ = map_items<Note>(kMostNotes);
   frames_ = map_items<WalkedFrame>(kMostFrames);
   threads_bytes_ = (stopped.size() + 1) * sizeof(Thread);

@@ -26,9 +26,10 @@ class LastHolders {
  public:
   explicit LastHolders(Process& process) : process_(process) {}
 
-  // Walks the stacks. `words`: what the command wrote behind the number of stacks' ranges and these (scan_state.h);
-  // nullptr: the calling thread's stack, at exit. Without memory nothing is found.
-  void open(const std::uint64_t* words, std::uint64_t count);
+  // Walks the stacks: those of stopped threads, and, at exit, the calling thread's. `in_copy`: in a frozen copy of the
+  // process. `words`: what the command wrote behind the number of stacks' ranges and these (scan_state.h); nullptr: no
+  // thread was stopped. Without memory nothing is found.
+  void open(bool in_copy, const std::uint64_t* words, std::uint64_t count);
   void close();
 
   // A root has a pointer to the beginning of this block.

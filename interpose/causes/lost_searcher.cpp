@@ -9,6 +9,7 @@
 #include "interpose/base/module_name.h"
 #include "interpose/causes/device_copies.h"
 #include "interpose/causes/driver_records.h"
+#include "interpose/causes/held_threads.h"
 #include "interpose/causes/process_facts.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/loaded_drivers.h"
@@ -51,22 +52,28 @@ bool is_in_copy(const Mapping& mapping, const MemoryMap& map) {
 
 }  // namespace
 
-LostSearch LostSearcher::run(std::uint64_t* bytes) {
+LostSearch LostSearcher::run(HeldThreads* held, std::uint64_t* bytes) {
+  if (held != nullptr) know_threads(held->words(), held->count());
   LostSearch end = prepare();
   if (end == LostSearch::kDone) end = search();
+  if (held != nullptr && !held->let_go() && end == LostSearch::kDone) end = LostSearch::kThreadsNotStopped;
   if (end == LostSearch::kDone) write_lost();
   *bytes = bytes_read();
   close();
   return end;
 }
 
-void LostSearcher::freeze(const std::uint64_t* words, std::uint64_t count, std::uint64_t deadline_ns) {
+void LostSearcher::know_threads(const std::uint64_t* words, std::uint64_t count) {
   static_assert(sizeof(MemoryRange) == 2 * sizeof(words[0]));
   const std::uint64_t ranges = count == 0 || words[0] > (count - 1) / 2 ? 0 : words[0];
   roots_.leave_out(reinterpret_cast<const MemoryRange*>(words + 1), ranges);
   const std::uint64_t used = count == 0 ? 0 : 1 + 2 * ranges;
   words_ = words + used;
   word_count_ = count - used;
+}
+
+void LostSearcher::freeze(const std::uint64_t* words, std::uint64_t count, std::uint64_t deadline_ns) {
+  know_threads(words, count);
   all_mappings_ = before_.read();
   snapshot_.take(process_, gpu_, &variables_, before_, &pointers_, deadline_ns);
 }
@@ -159,10 +166,10 @@ LostSearch LostSearcher::reason_not_to() {
 
 LostSearch LostSearcher::open() {
   if (!map_.read()) return LostSearch::kUnreadable;
-  const LostSearch reason = frozen_ ? LostSearch::kDone : reason_of_threads();
+  const LostSearch reason = words_ != nullptr ? LostSearch::kDone : reason_of_threads();
   if (reason != LostSearch::kDone) return reason;
   drivers_.add_own_data();
-  if (frozen_) drivers_.add_stopped(words_, word_count_, map_);
+  if (words_ != nullptr) drivers_.add_stopped(words_, word_count_, map_);
   if (!drivers_.knows_registers()) return LostSearch::kUnreadable;
   roots_.leave_out(drivers_.begin(), drivers_.size());
   words_of_libraries_.open(drivers_, map_);
@@ -186,15 +193,7 @@ LostSearch LostSearcher::open() {
 }
 
 LostSearch LostSearcher::reason_of_threads() {
-  switch (other_threads(map_, &drivers_)) {
-    case OtherThreads::kProgram:
-      return LostSearch::kThreads;
-    case OtherThreads::kUnknown:
-      return LostSearch::kUnreadable;
-    case OtherThreads::kNone:
-      break;
-  }
-  return LostSearch::kDone;
+  return other_threads(map_, &drivers_) == OtherThreads::kNone ? LostSearch::kDone : LostSearch::kThreads;
 }
 
 void LostSearcher::leave_libc() {
@@ -339,7 +338,7 @@ bool LostSearcher::read(const RootRange& range) {
 }
 
 bool LostSearcher::read_roots() {
-  last_.open(frozen_ ? words_ : nullptr, word_count_);
+  last_.open(frozen_, words_, word_count_);
   in_roots_ = true;
   if (!frozen_) {
     for (const std::uint64_t word : caller_.words) look_at(word & kPointerBits, 0);

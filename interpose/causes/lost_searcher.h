@@ -27,6 +27,7 @@
 namespace culprit {
 
 class DeviceCopies;
+class HeldThreads;
 struct Process;
 
 class LostSearcher {
@@ -35,8 +36,9 @@ class LostSearcher {
   LostSearcher(Process& process, const CallerState& caller, bool frozen = false)
       : process_(process), caller_(caller), frozen_(frozen), last_(process) {}
 
-  // All of it, at exit. Writes what is lost into the dump.
-  format::LostSearch run(std::uint64_t* bytes);
+  // All of it, at exit. `held`: the other threads, if they were stopped; they are let go. Writes what is lost into the
+  // dump.
+  format::LostSearch run(HeldThreads* held, std::uint64_t* bytes);
 
   // In the process, between prepare() and search(): what a copy of it cannot know. `words`: see format/scan_state.h.
   void freeze(const std::uint64_t* words, std::uint64_t count, std::uint64_t deadline_ns);
@@ -78,6 +80,8 @@ class LostSearcher {
     kFollowed = 16,
     kElsewhere = 32,  // the heap or memory of the GPU refers to it, or a root to its middle
   };
+  // Takes the words about stopped threads: format/scan_state.h.
+  void know_threads(const std::uint64_t* words, std::uint64_t count);
   format::LostSearch search_devices();
 
   // The reason not to search; kDone: there is none.

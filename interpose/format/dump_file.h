@@ -52,22 +52,23 @@ enum class HeapSearch : std::uint32_t {
 
 // The search at exit for memory to which no pointer is left, or why there was none.
 enum class LostSearch : std::uint32_t {
-  kNotRun = 0,          // the process did not end by an exit handler, or an older library
-  kDone = 1,            // or everything was freed
-  kGivenUp = 3,         // no memory, or its budget of time or bytes was used up
-  kThreads = 4,         // other threads of the program were running
-  kPython = 5,          // an interpreter of Python is there
-  kAllocator = 6,       // the heap is not glibc's, or its chunks could not be followed
-  kNotAllRecorded = 7,  // calls before the recording, beside it, or during a part of it without recording
-  kDeviceCode = 8,      // device code ran, or its variables were looked up: they may have pointers
-  kDriverObjects = 9,   // graphs, textures, arrays, VMM memory and the like: the driver keeps pointers for them
-  kShared = 10,         // memory was given to other processes, or comes from them
-  kDeviceNotRead = 11,  // device memory could not be read: work that goes on, an error, or its budget
-  kUnreadable = 12,     // memory, threads or descriptors of the process could not be read
-  kKernelHolds = 13,    // the kernel keeps pointers for epoll, io_uring or a message queue
-  kDestructors = 14,    // destructors may have run before the search
+  kNotRun = 0,              // the process did not end by an exit handler, or an older library
+  kDone = 1,                // or everything was freed
+  kGivenUp = 3,             // no memory, or its budget of time or bytes was used up
+  kThreads = 4,             // other threads of the program were running
+  kPython = 5,              // an interpreter of Python is there
+  kAllocator = 6,           // the heap is not glibc's, or its chunks could not be followed
+  kNotAllRecorded = 7,      // calls before the recording, beside it, or during a part of it without recording
+  kDeviceCode = 8,          // device code ran, or its variables were looked up: they may have pointers
+  kDriverObjects = 9,       // graphs, textures, arrays, VMM memory and the like: the driver keeps pointers for them
+  kShared = 10,             // memory was given to other processes, or comes from them
+  kDeviceNotRead = 11,      // device memory could not be read: work that goes on, an error, or its budget
+  kUnreadable = 12,         // memory, threads or descriptors of the process could not be read
+  kKernelHolds = 13,        // the kernel keeps pointers for epoll, io_uring or a message queue
+  kDestructors = 14,        // destructors may have run before the search
+  kThreadsNotStopped = 15,  // other threads were running, and `culprit run` could not stop them
 };
-constexpr LostSearch kLastLostSearch = LostSearch::kDestructors;
+constexpr LostSearch kLastLostSearch = LostSearch::kThreadsNotStopped;
 
 // Whether stacks have Python frames.
 enum class PythonState : std::uint32_t {

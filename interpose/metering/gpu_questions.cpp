@@ -1,18 +1,13 @@
 #include "interpose/metering/gpu_questions.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sys/mman.h>
-
-#include <cstring>
 
 #include "interpose/base/store_release.h"
-#include "interpose/base/text_writer.h"
 #include "interpose/dump/truncation_guard.h"
+#include "interpose/process/file_of_run.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/stack.h"
-#include "interpose/system/descriptors.h"
 #include "interpose/system/os.h"
 #include "interpose/system/process_names.h"
 
@@ -27,24 +22,6 @@ namespace {
 constexpr std::uint64_t kLongestNs = 1'000'000;  // a wait
 constexpr std::uint64_t kFreeNs = 10'000'000;    // the first waits, before the share
 constexpr std::uint64_t kShare = 100;
-
-// The file of another version, or a shorter one, which would raise SIGBUS, is none.
-format::GpuQuestions* map_file(const char* name) {
-  const OpenedFile opened = open_high(name, O_RDWR | O_NOFOLLOW, 0);
-  if (opened.fd < 0) return nullptr;
-  FileId id;
-  void* memory = nullptr;
-  int unused = 0;
-  if (os.identify(opened.fd, &id) == 0 && id.bytes >= sizeof(format::GpuQuestions))
-    memory = os.map(nullptr, sizeof(format::GpuQuestions), PROT_READ | PROT_WRITE, MAP_SHARED, opened.fd, 0, &unused);
-  os.close_file(opened.fd);
-  if (memory == nullptr) return nullptr;
-  os.advise(memory, sizeof(format::GpuQuestions), MADV_DONTFORK);
-  auto* file = static_cast<format::GpuQuestions*>(memory);
-  if (file->version == format::kGpuQuestionsVersion) return file;
-  os.unmap(memory, sizeof(format::GpuQuestions));
-  return nullptr;
-}
 
 void call(format::GpuQuestions* file) {
   __atomic_fetch_add(&file->calls, 1, __ATOMIC_RELEASE);
@@ -69,10 +46,8 @@ void GpuQuestions::open(Process& process) {
   problem_ = GpuProblem::kNoRun;
   if (options.run_starts[0] == '\0') return;
   problem_ = GpuProblem::kNotReached;
-  char name[sizeof(options.run_starts) + sizeof(format::kGpuQuestionsEnding)];
-  copy_text(name, sizeof(name), options.run_starts);
-  copy_text(name + std::strlen(name), sizeof(format::kGpuQuestionsEnding), format::kGpuQuestionsEnding);
-  file_ = map_file(name);
+  file_ = map_file_of_run<format::GpuQuestions>(options.run_starts, format::kGpuQuestionsEnding,
+                                                format::kGpuQuestionsVersion);
   if (file_ == nullptr) return;
   guard_mapping(file_, sizeof(*file_));
   problem_ = GpuProblem::kNone;

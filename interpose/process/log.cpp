@@ -192,6 +192,12 @@ void log_pointer(const Options& options, std::uint64_t memory, std::uint64_t poi
   (*line).hex(pointer) << ", " << place;
 }
 
+void log_not_held(const Options& options, const char* why) {
+  if (options.log_level < LogLevel::kInfo) return;
+  Line line;
+  *line << "info: the other threads could not be stopped for the search at exit: " << why;
+}
+
 void log_summary(DumpWriter& dump, DumpTables& tables, const Options& options) {
   const LogLevel level = options.log_level;
   const format::Header* header = dump.header();

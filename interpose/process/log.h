@@ -30,6 +30,9 @@ void warn_stopped(DumpWriter& dump);
 // With CULPRIT_LOG=debug: the first pointer at exit to memory that was not freed, and where it lies.
 void log_pointer(const Options& options, std::uint64_t memory, std::uint64_t pointer, const char* place);
 
+// With CULPRIT_LOG=info or debug: why other threads were not stopped for a search at exit.
+void log_not_held(const Options& options, const char* why);
+
 // The line at exit, and with CULPRIT_LOG=info or debug a summary of the recording.
 void log_summary(DumpWriter& dump, DumpTables& tables, const Options& options);
 

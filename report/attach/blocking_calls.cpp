@@ -257,4 +257,14 @@ bool BlockingCalls::is_writable(std::uint64_t address) const {
   return writable;
 }
 
+KeptRemainder::KeptRemainder(const TracedProcess& process, std::uint64_t at) : at_(at) {
+  if (at_ != 0 && !process.read_memory(at_, words_, sizeof(words_))) at_ = 0;
+}
+
+void KeptRemainder::put_back(const TracedProcess& process) const {
+  std::uint64_t now[2];
+  if (at_ == 0 || !process.read_memory(at_, now, sizeof(now)) || std::memcmp(now, words_, sizeof(now)) == 0) return;
+  process.write_memory(at_, words_, sizeof(words_));
+}
+
 }  // namespace culprit::report

@@ -66,4 +66,18 @@ class BlockingCalls {
   bool keeps_time_outs_ = false;  // the personality under which select() leaves its time-out as it is
 };
 
+// The program's words where a call stores how much time remains, taken before a stop: the program expects them, as the
+// call is continued.
+class KeptRemainder {
+ public:
+  KeptRemainder() = default;
+  // `at`: BlockingCalls::remainder_at().
+  KeptRemainder(const TracedProcess& process, std::uint64_t at);
+  void put_back(const TracedProcess& process) const;
+
+ private:
+  std::uint64_t at_ = 0;
+  std::uint64_t words_[2] = {};
+};
+
 }  // namespace culprit::report

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "interpose/format/exit_stops.h"
 #include "report/attach/borrowed_thread.h"
 #include "report/attach/registers.h"
 
@@ -12,9 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPatience{20};          // for one thread to stop, and for all
-constexpr std::uint64_t kRedZone = 128;        // below the stack pointer, in use
-constexpr std::uint64_t kMostOfThread = 4096;  // words: general registers, and the extended state of large processors
+constexpr milliseconds kPatience{20};    // for one thread to stop, and for all
+constexpr std::uint64_t kRedZone = 128;  // below the stack pointer, in use
 
 void append(const std::vector<unsigned char>& bytes, std::vector<std::uint64_t>* words) {
   const std::size_t before = words->size();
@@ -24,17 +24,25 @@ void append(const std::vector<unsigned char>& bytes, std::vector<std::uint64_t>*
 
 }  // namespace
 
-OtherThreads::OtherThreads(const TracedProcess& process, const BorrowedThread& borrowed, std::uint64_t stack_floor,
-                           SafePointFinder* finder, StopWaiter* waiter)
-    : process_(process), borrowed_(borrowed.thread()), finder_(*finder), waiter_(waiter), first_(first_stack(process)) {
+OtherThreads::OtherThreads(const TracedProcess& process, pid_t beside, SafePointFinder* finder, StopWaiter* waiter)
+    : process_(process),
+      beside_(beside),
+      finder_(*finder),
+      waiter_(waiter),
+      first_(first_stack(process)),
+      calls_(process) {
   for (const MappedRange& range : process.mappings()) {
     const bool is_libc = range.file_begins_with("libc.so.6") || range.file_begins_with("libc-2");
     if (range.executable && is_libc) libc_.push_back(range);
   }
+}
+
+void OtherThreads::note_borrowed(const BorrowedThread& borrowed, std::uint64_t stack_floor) {
   const BorrowedThread::Memory memory = borrowed.call_memory();
-  ranges_ = {memory.begin, memory.begin + memory.size};
+  ranges_.push_back(memory.begin);
+  ranges_.push_back(memory.begin + memory.size);
   note_stack(stack_floor, stack_pointer(borrowed.own_registers()));
-  note_registers(borrowed_, borrowed.own_registers());
+  note_registers(borrowed.thread(), borrowed.own_registers());
 }
 
 OtherThreads::~OtherThreads() {
@@ -42,7 +50,7 @@ OtherThreads::~OtherThreads() {
 }
 
 std::uint64_t OtherThreads::most_words(const TracedProcess& process) {
-  return (process.threads().size() + 8) * kMostOfThread;
+  return (process.threads().size() + 8) * format::kWordsOfStoppedThread;
 }
 
 void OtherThreads::note_stack(std::uint64_t floor, std::uint64_t pointer) {
@@ -65,7 +73,19 @@ void OtherThreads::note_registers(pid_t thread, const ThreadRegisters& registers
   append(bytes, &threads_);
 }
 
+bool OtherThreads::would_be_cut(pid_t thread, const ThreadCall& call) {
+  if (call.running || !BlockingCalls::moves_parts(call.number) || calls_.effect(call) != StopEffect::kSeen)
+    return false;
+  where_ = "thread " + std::to_string(thread) + " in " + BlockingCalls::name(call.number) + ", which a stop would cut";
+  return true;
+}
+
+// Calls with a time-out that the kernel does not continue are made again, with all of it.
 OtherThreads::Stopped OtherThreads::stop(pid_t thread) {
+  ThreadCall call = process_.thread(thread).current_call();
+  if (!call.running && call.number >= 0) call.number = calls_.number(call);
+  if (would_be_cut(thread, call)) return Stopped::kNotNow;
+  const KeptRemainder remainder(process_, call.running ? 0 : calls_.remainder_at(call));
   switch (BorrowedThread::stop(process_, thread, waiter_, after(kPatience))) {
     case BorrowedThread::Stop::kGone:
       return Stopped::kDone;
@@ -79,6 +99,7 @@ OtherThreads::Stopped OtherThreads::stop(pid_t thread) {
     case BorrowedThread::Stop::kStopped:
       break;
   }
+  remainder.put_back(process_);
   StackWalk walk;
   ThreadRegisters registers;
   if (!is_safe(thread, &walk) || !read_registers(thread, &registers)) {
@@ -115,7 +136,7 @@ bool OtherThreads::stop_all() {
   for (bool any = true; any;) {
     any = false;
     for (const pid_t thread : process_.threads()) {
-      if (thread == borrowed_ || std::find(stopped_.begin(), stopped_.end(), thread) != stopped_.end()) continue;
+      if (thread == beside_ || std::find(stopped_.begin(), stopped_.end(), thread) != stopped_.end()) continue;
       const std::size_t before = stopped_.size();
       // One that is in malloc leaves it soon: the others, which are stopped, hold no lock that it waits for.
       for (Stopped result = stop(thread); result != Stopped::kDone; result = stop(thread)) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "report/attach/blocking_calls.h"
 #include "report/attach/registers.h"
 #include "report/attach/safe_point.h"
 #include "report/attach/stop_waiter.h"
@@ -20,9 +21,8 @@ class BorrowedThread;
 
 class OtherThreads {
  public:
-  // `borrowed`: has memory for a call; `stack_floor`: the lowest address of its own stack.
-  OtherThreads(const TracedProcess& process, const BorrowedThread& borrowed, std::uint64_t stack_floor,
-               SafePointFinder* finder, StopWaiter* waiter);
+  // `beside`: the thread that is left out.
+  OtherThreads(const TracedProcess& process, pid_t beside, SafePointFinder* finder, StopWaiter* waiter);
   // Lets them run on.
   ~OtherThreads();
   OtherThreads(const OtherThreads&) = delete;
@@ -30,6 +30,10 @@ class OtherThreads {
 
   // How much words() may have, about, for as many threads as there are now.
   static std::uint64_t most_words(const TracedProcess& process);
+
+  // The thread that is left out was stopped, too, and has memory for a call. `stack_floor`: the lowest address of its
+  // own stack. Call before stop_all().
+  void note_borrowed(const BorrowedThread& borrowed, std::uint64_t stack_floor);
 
   // Returns false if one of them is in such a place, or does not stop in time: where() tells. Some may be stopped then.
   // Throws AttachError.
@@ -44,16 +48,19 @@ class OtherThreads {
  private:
   enum class Stopped { kDone, kNotNow, kNotAtAll };
   Stopped stop(pid_t thread);
+  // Whether a stop would cut a call of the thread that moves bytes.
+  bool would_be_cut(pid_t thread, const ThreadCall& call);
   bool is_safe(pid_t thread, StackWalk* walk);
   bool is_in_call_of_libc(const ThreadRegisters& registers) const;
   void note_stack(std::uint64_t floor, std::uint64_t pointer);
   void note_registers(pid_t thread, const ThreadRegisters& registers);
 
   const TracedProcess& process_;
-  const pid_t borrowed_;
+  const pid_t beside_;
   SafePointFinder& finder_;
   StopWaiter* waiter_;
   const FirstStack first_;
+  const BlockingCalls calls_;
   std::vector<pid_t> stopped_;
   std::vector<std::uint64_t> ranges_;
   std::vector<std::uint64_t> threads_;  // format::StoppedThread[]

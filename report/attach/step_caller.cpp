@@ -104,7 +104,8 @@ bool StepCaller::stops_all(AttachStep step) const {
 
 format::AttachRequest StepCaller::ask_alone(HijackedThread* hijacked, const ChosenThread& borrowed, AttachStep step,
                                             std::size_t room) {
-  OtherThreads others(process_, *hijacked, borrowed.stack_floor, choice_.finder(), &waiter_);
+  OtherThreads others(process_, hijacked->thread(), choice_.finder(), &waiter_);
+  others.note_borrowed(*hijacked, borrowed.stack_floor);
   const auto begin = std::chrono::steady_clock::now();
   format::AttachRequest answer = order_.request;
   answer.result = AttachResult::kLoading;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -38,7 +37,7 @@ bool is_in_handler_of_users(pid_t thread) {
 }  // namespace
 
 // The call under the number by which the program made it. Remembers it, and the words where it stores, when it is
-// interrupted, how much time remains: the program expects its old words, as the call is continued.
+// interrupted, how much time remains.
 ThreadCall ThreadChoice::named(pid_t thread, ThreadCall call) {
   if (call.running || call.number < 0) return call;
   Seen& seen = seen_[thread];
@@ -47,19 +46,8 @@ ThreadCall ThreadChoice::named(pid_t thread, ThreadCall call) {
   call.number = continued ? seen.last->number : made;
   if (seen.last && *seen.last == call) return call;
   seen.last = call;
-  seen.remainder_at = calls_.remainder_at(call);
-  if (seen.remainder_at != 0 && !process_.read_memory(seen.remainder_at, seen.remainder, sizeof(seen.remainder)))
-    seen.remainder_at = 0;
+  seen.remainder = KeptRemainder(process_, calls_.remainder_at(call));
   return call;
-}
-
-void ThreadChoice::put_remainder_back(pid_t thread) {
-  const Seen& seen = seen_[thread];
-  std::uint64_t now[2];
-  if (seen.remainder_at == 0 || !process_.read_memory(seen.remainder_at, now, sizeof(now)) ||
-      std::memcmp(now, seen.remainder, sizeof(now)) == 0)
-    return;
-  process_.write_memory(seen.remainder_at, seen.remainder, sizeof(seen.remainder));
 }
 
 std::string ThreadChoice::sleeps(pid_t thread) const {
@@ -110,7 +98,7 @@ bool ThreadChoice::is_as_expected(pid_t thread) {
   call = named(thread, call);
   const long number = call.number;
   if (is_to_be_restarted(registers)) {
-    put_remainder_back(thread);
+    seen_[thread].remainder.put_back(process_);
     if (number != entered) {
       set_entered_call(&registers, number);
       if (!write_registers(thread, registers)) return false;

@@ -62,14 +62,12 @@ class ThreadChoice {
     std::string sleeps;                 // how often it slept, at running_since
     std::optional<ThreadCall> refused;  // where it was when it was refused
     std::optional<ThreadCall> last;     // the call that it slept in last
-    std::uint64_t remainder_at = 0;     // where that stores what remains of its time; 0 = nowhere
-    std::uint64_t remainder[2] = {};    // ... and the program's words there
+    KeptRemainder remainder;            // where that stores what remains of its time
     std::string refused_after;          // ... and how often it had slept
   };
   enum class Rank { kFirst, kSecond, kThird, kNever };
 
   ThreadCall named(pid_t thread, ThreadCall call);
-  void put_remainder_back(pid_t thread);
   Rank rank(pid_t thread, const ThreadCall& call);
   bool try_thread(pid_t thread, Rank rank, bool choosy, ChosenThread* chosen);
   std::string what_it_has_alone(pid_t thread) const;

@@ -1,6 +1,7 @@
 #include "report/base/forked_child.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,6 +28,24 @@ ForkedChild fork_child(const std::function<void(int pipe)>& work) {
   }
   if (child.pid < 0) child.error = errno;
   return child;
+}
+
+void close_all_but(int pipe) {
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (standard == pipe) continue;
+    if (nothing >= 0) {
+      ::dup2(nothing, standard);
+    } else {
+      ::close(standard);
+    }
+  }
+#ifdef SYS_close_range
+  constexpr unsigned kFirst = STDERR_FILENO + 1;
+  const auto kept = static_cast<unsigned>(pipe);
+  if (kept > kFirst) ::syscall(SYS_close_range, kFirst, kept - 1, 0U);
+  ::syscall(SYS_close_range, kept >= kFirst ? kept + 1 : kFirst, ~0U, 0U);
+#endif
 }
 
 bool write_whole(int pipe, const void* data, std::size_t size) {

@@ -21,6 +21,10 @@ struct ForkedChild {
 // usable, and may take no other lock.
 ForkedChild fork_child(const std::function<void(int pipe)>& work);
 
+// In such a copy: closes all files but `pipe`. Another process may wait for the end of a pipe of the parent's for as
+// long as the copy runs.
+void close_all_but(int pipe);
+
 // Writes all of it; false when that is not possible.
 bool write_whole(int pipe, const void* data, std::size_t size);
 // Reads until `data` is full; false when the pipe ends before.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "interpose/format/run_starts.h"
+#include "report/attach/exit_stopper.h"
 #include "report/attach/untold_starts.h"
 #include "report/base/clock.h"
 #include "report/base/command_folder.h"
@@ -328,6 +329,10 @@ void finish(RunPlace* place, const ChildResult& child, const std::vector<std::st
   }
 }
 
+bool searches_for_lost(const RunCommand& command) {
+  return (command.scan.empty() ? value_or("CULPRIT_SCAN", "") : command.scan) == "lost";
+}
+
 // Returns the command's own exit code if it is not 0, else the report's. If a signal ended the command, this does not
 // return: culprit ends with the same signal.
 int run_program(const RunCommand& command) {
@@ -335,6 +340,7 @@ int run_program(const RunCommand& command) {
   std::optional<RunPlace> place;
   std::optional<UntoldStarts> untold;
   std::optional<GpuAnswerer> answerer;
+  std::optional<ExitStopper> stopper;
   Environment environment;
   std::string failures;
   try {
@@ -356,6 +362,7 @@ int run_program(const RunCommand& command) {
     environment.emplace_back("CULPRIT_RUN_ID", place->run().id);
     untold.emplace(starts.front().first + "=" + starts.front().second);
     answerer.emplace(starts.front().second);
+    if (searches_for_lost(command)) stopper.emplace(starts.front().second);
   } catch (const std::exception& error) {
     log::failure(error);
     return kExitUnreadable;
@@ -404,6 +411,7 @@ int run_program(const RunCommand& command) {
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
   watch.finish();
   answerer->end();
+  if (stopper) stopper->end();
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {
@@ -429,6 +437,7 @@ int run_program(const RunCommand& command) {
     log::failure(error);
   }
   answerer.reset();
+  stopper.reset();
   place.reset();
   if (child.signalled) return die_like_child(child.code);
   return child.code != 0 ? child.code : found;

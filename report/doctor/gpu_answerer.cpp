@@ -1,17 +1,11 @@
 #include "report/doctor/gpu_answerer.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -20,7 +14,6 @@
 #include <utility>
 
 #include "interpose/format/gpu_questions.h"
-#include "report/base/descriptor.h"
 #include "report/base/environment.h"
 #include "report/base/log.h"
 #include "report/cuda/library_names.h"
@@ -34,17 +27,6 @@ namespace {
 
 using format::GpuQuestion;
 using format::GpuQuestions;
-
-GpuQuestions* make_file(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  // Room on the disk now: a page that cannot be written later would end a process.
-  if (!file.is_open() || ::posix_fallocate(file.get(), 0, sizeof(GpuQuestions)) != 0) return nullptr;
-  void* memory = ::mmap(nullptr, sizeof(GpuQuestions), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED) return nullptr;
-  auto* questions = static_cast<GpuQuestions*>(memory);
-  questions->version = format::kGpuQuestionsVersion;
-  return questions;
-}
 
 void futex(std::uint32_t* word, int operation, std::uint32_t value, const timespec* limit) {
   ::syscall(SYS_futex, word, operation, value, limit, nullptr, 0);
@@ -138,45 +120,18 @@ class Answering {
 
 GpuAnswerer::GpuAnswerer(const std::string& run_starts) {
   try {
-    GpuQuestions* const questions = make_file(run_starts + format::kGpuQuestionsEnding);
+    auto* const questions =
+        make_shared_file<GpuQuestions>(run_starts + format::kGpuQuestionsEnding, format::kGpuQuestionsVersion);
     if (questions == nullptr) {
       log::debug(std::string("processes of the run cannot ask about GPUs: ") + std::strerror(errno));
       return;
     }
     const std::string library = value_or("CULPRIT_NVML", kManagementLibrary);
     const std::string proc = value_or("CULPRIT_PROC", "/proc");
-    const pid_t parent = ::getpid();
-    child_ = fork_child([&](int pipe) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const rlimit no_core = {0, 0};  // NVML may crash
-      ::setrlimit(RLIMIT_CORE, &no_core);
-      if (::getppid() != parent) return;
-      // A signal of the terminal is for the program, which may still ask while it ends.
-      sigset_t all;
-      sigfillset(&all);
-      ::sigprocmask(SIG_BLOCK, &all, nullptr);
-      close_all_but(pipe);
-      Answering(questions, library, proc).go_on();
-    });
+    helper_.start([&] { Answering(questions, library, proc).go_on(); });
     ::munmap(questions, sizeof(*questions));
   } catch (const std::exception& error) {
     log::debug("processes of the run cannot ask about GPUs", error);
-  }
-}
-
-void GpuAnswerer::end() const {
-  if (child_.pid > 0) ::kill(child_.pid, SIGKILL);
-}
-
-// A copy that hangs in the driver may take its time to end: the system collects it.
-GpuAnswerer::~GpuAnswerer() {
-  if (child_.pid <= 0) return;
-  end();
-  constexpr useconds_t kMost = 50000;
-  useconds_t pause = 50;
-  for (useconds_t waited = 0; waited < kMost && ::waitpid(child_.pid, nullptr, WNOHANG) == 0; waited += pause) {
-    ::usleep(pause);
-    pause = std::min<useconds_t>(2 * pause, 1000);
   }
 }
 

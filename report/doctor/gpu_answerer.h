@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "report/base/forked_child.h"
+#include "report/base/helper_process.h"
 
 namespace culprit::report {
 
@@ -14,14 +14,10 @@ class GpuAnswerer {
   // answers. From a process with one thread. Never throws.
   explicit GpuAnswerer(const std::string& run_starts);
   // Ends the copy, without a wait for its end. No process that may ask is left.
-  void end() const;
-  // Ends the copy, and waits for that, 50 ms at most.
-  ~GpuAnswerer();
-  GpuAnswerer(const GpuAnswerer&) = delete;
-  GpuAnswerer& operator=(const GpuAnswerer&) = delete;
+  void end() const { helper_.end(); }
 
  private:
-  ForkedChild child_;
+  HelperProcess helper_;
 };
 
 }  // namespace culprit::report

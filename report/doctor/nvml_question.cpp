@@ -34,24 +34,6 @@ void ask(int pipe, const std::string& library, const std::string& proc) {
 
 }  // namespace
 
-void close_all_but(int pipe) {
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (standard == pipe) continue;
-    if (nothing >= 0) {
-      ::dup2(nothing, standard);
-    } else {
-      ::close(standard);
-    }
-  }
-#ifdef SYS_close_range
-  constexpr unsigned kFirst = STDERR_FILENO + 1;
-  const auto kept = static_cast<unsigned>(pipe);
-  if (kept > kFirst) ::syscall(SYS_close_range, kFirst, kept - 1, 0U);
-  ::syscall(SYS_close_range, kept >= kFirst ? kept + 1 : kFirst, ~0U, 0U);
-#endif
-}
-
 NvmlQuestion::NvmlQuestion(milliseconds longest)
     : longest_(longest),
       library_(value_or("CULPRIT_NVML", kManagementLibrary)),

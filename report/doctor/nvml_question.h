@@ -50,10 +50,6 @@ class NvmlQuestion {
   std::vector<pid_t> ended_;  // that are not collected yet
 };
 
-// In a copy of this process: closes all files but `pipe`. No file of the parent stays open for as long as NVML hangs:
-// another process may wait for the end of a pipe.
-void close_all_but(int pipe);
-
 // Asks, and waits for the answer.
 GpuUsers ask_for_users(NvmlQuestion* question);
 

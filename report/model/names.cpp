@@ -60,6 +60,8 @@ const char* lost_search_name(format::LostSearch state) {
       return "kernel-holds";
     case LostSearch::kDestructors:
       return "destructors";
+    case LostSearch::kThreadsNotStopped:
+      return "threads-not-stopped";
     case LostSearch::kNotRun:
       break;
   }

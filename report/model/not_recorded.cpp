@@ -165,7 +165,7 @@ std::string why_lost_is_not_known(format::LostSearch end, SearchOf of) {
     case LostSearch::kGivenUp:
       return "the search was given up (CULPRIT_SCAN_SECONDS and CULPRIT_SCAN_BYTES allow more than 2 s and 4 GiB)";
     case LostSearch::kThreads:
-      return "other threads of the program were still running at exit";
+      return "other threads of the program were still running at exit (culprit run --scan lost stops them meanwhile)";
     case LostSearch::kAllocator:
       return "the heap is not glibc's, or its chunks could not be followed";
     case LostSearch::kNotAllRecorded:
@@ -188,6 +188,8 @@ std::string why_lost_is_not_known(format::LostSearch end, SearchOf of) {
       return "the kernel may have pointers, for epoll, io_uring, timers, signals or message queues, or in a pipe";
     case LostSearch::kDestructors:
       return "thread-local objects were destroyed before the search";
+    case LostSearch::kThreadsNotStopped:
+      return "other threads of the program were still running at exit, and could not be stopped (--log info says why)";
     case LostSearch::kDone:
     case LostSearch::kNotRun:
     case LostSearch::kPython:  // views of Python objects name the holders there
