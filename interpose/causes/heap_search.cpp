@@ -394,22 +394,31 @@ class HeapSearcher {
     return std::none_of(text_, text_ + bytes, [](unsigned char byte) { return byte < ' ' || byte == 0x7f; });
   }
 
+  // The type of a functor is known by code 16 bytes behind the pointer in a std::function of libstdc++, and by the
+  // virtual table that the word before the pointer leads to in that of libc++.
   void note_code(const HeapNode& node, HeapStepRecord* record) {
     constexpr std::uint64_t kToCode = 16;
-    std::uint64_t code = 0;
+    constexpr std::uint64_t kFromTable = 8;
     std::uint64_t from = node.at;
     std::uint64_t root = node.at;
     if (node.parent != HeapNodes::kRoot) from += nodes_[node.parent].begin;
     for (std::uint32_t parent = node.parent; parent != HeapNodes::kRoot; parent = nodes_[parent].parent)
       root = nodes_[parent].at;
-    struct dl_phdr_info data = {};
-    struct dl_phdr_info module = {};
     const ThreadLocalData* own = roots_.thread_locals.find(root);
-    if (!find_module(own != nullptr ? own->module : root, &data) || !chunks_.pages().word(from + kToCode, &code) ||
-        !find_module(code, &module) || module.dlpi_phdr != data.dlpi_phdr)
-      return;
-    const std::uint64_t frame = process_.stacks.modules.frame_of(code);
+    struct dl_phdr_info data = {};
+    if (!find_module(own != nullptr ? own->module : root, &data)) return;
+    std::uint64_t frame = frame_at(from + kToCode, data);
+    if (frame == 0) frame = frame_at(from - kFromTable, data);
     for (std::size_t i = 0; i < sizeof(record->code); ++i) record->code[i] = static_cast<std::uint8_t>(frame >> 8 * i);
+  }
+
+  // 0: no address of the module is there.
+  std::uint64_t frame_at(std::uint64_t place, const struct dl_phdr_info& data) {
+    std::uint64_t address = 0;
+    struct dl_phdr_info module = {};
+    if (!chunks_.pages().word(place, &address) || !find_module(address, &module) || module.dlpi_phdr != data.dlpi_phdr)
+      return 0;
+    return process_.stacks.modules.frame_of(address);
   }
 
   std::uint64_t place_of(std::uint64_t address) {

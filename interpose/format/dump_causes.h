@@ -181,8 +181,8 @@ struct HeapStepRecord {
   std::uint32_t inner;   // where in the chunk that pointer points
   std::uint8_t flags;    // HeapStepFlags
   std::uint8_t head_words;
-  // Of the word 16 bytes behind that pointer, if it is an address in the module of the data: its offset there, the
-  // lowest byte first; else 0. Behind a std::function's pointer is the code that tells the type of what the chunk has.
+  // Of the word 16 bytes behind that pointer, or else of the one in front of it, if it is an address in the module of
+  // the data: its offset there, the lowest byte first; else 0. In a std::function these tell the type of its functor.
   std::uint8_t code[6];
   std::uint64_t head[kHeadWords];  // its first words, `head_words` of them: a node of a map has its key there
   Ref text;                        // kHeapStepText: what the word `text_word` points to, by the length beside it

@@ -152,13 +152,29 @@ bool is_transparent(const DataTypes& types, Dwarf_Die type, std::string_view nam
   return name.size() > 1 && name[0] == '_' && (name[1] == '_' || (name[1] >= 'A' && name[1] <= 'Z'));
 }
 
-// A std::function of libstdc++ has a small functor in its first 16 bytes, else a pointer to it.
+// A std::function of libstdc++ has a small functor in its first 16 bytes, else a pointer to it, then the manager and
+// the invoker. That of libc++ has a pointer to an object with a virtual table and the functor, which may lie in front
+// of this pointer.
 bool find_functor(const DataTypes& types, Dwarf_Die type, const std::string& name, std::uint64_t offset,
                   Pointer* found) {
-  if (!begins_with(name, "function<") || offset >= 2 * kWordBytes || !has_member(types, type, "_M_invoker"))
-    return false;
+  if (!begins_with(name, "function<")) return false;
+  Dwarf_Die value;
+  if (has_member(types, type, "_M_invoker")) {
+    if (offset >= 2 * kWordBytes) return false;
+    *found = {};
+    found->is_functor = found->known = offset % kWordBytes == 0;
+    found->in_functor = offset;
+    return true;
+  }
+  if (!member_of(types, type, "__f_", &value) || !begins_with(name_of(&value), "__value_func<")) return false;
   *found = {};
-  found->is_functor = found->known = offset == 0;
+  Dwarf_Die pointer;
+  const std::uint64_t to_pointer = size_of(&value) - 2 * kWordBytes;
+  if (offset == to_pointer && member_of(types, value, "__f_", &pointer)) {
+    found->known = type_of(&pointer, &found->type);
+  } else if (offset == kWordBytes) {
+    found->is_functor = found->known = true;
+  }
   return true;
 }
 

@@ -27,7 +27,10 @@ struct Pointer {
   Dwarf_Die type = {};           // of the object, the elements, the values
   std::uint64_t header = 0;      // kNodes: bytes before the value
   std::uint64_t next = 0;        // kNodes: where a node has the pointer to the next one
-  bool is_functor = false;       // kObject: what a std::function has; the code beside the pointer tells its type
+  // kObject: the pointer lies in a std::function, or is its pointer to a functor; the code beside the pointer tells the
+  // functor's type. `in_functor`: where it lies in the functor, if that is inside of the std::function.
+  bool is_functor = false;
+  std::uint64_t in_functor = 0;
   bool has_key = false;
   Dwarf_Die key = {};
   bool counted = false;  // kNodes, kElements: `index` is right

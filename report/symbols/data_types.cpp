@@ -17,7 +17,16 @@ constexpr int kLongestChain = 64;
 constexpr std::size_t kLongestOfEntry = 1024;
 constexpr std::size_t kLongestOfScope = 4096;
 
-constexpr const char* kManager = "_M_manager";  // of std::function
+// Functions of std::function. Each of its classes has them for one functor.
+bool knows_functor(const std::string& function) { return function == "_M_manager" || function == "_M_invoke"; }
+
+// Itanium C++ ABI, 5.1.5: a member function of a class N...E is _ZN...FUNCTION, or _ZNK...FUNCTION.
+bool is_member_of(const std::string& function, const std::string& class_name) {
+  if (class_name.size() < 3 || class_name[0] != 'N' || !begins_with(function, "_ZN")) return false;
+  const std::string_view path = std::string_view(class_name).substr(1, class_name.size() - 2);
+  const std::size_t begin = function[3] == 'K' ? 4 : 3;
+  return function.compare(begin, path.size(), path) == 0;
+}
 
 // The address of a variable with one; that of a thread-local variable is its offset in the module's segment, with
 // format::kHolderThreadLocal. False for those in registers and constants.
@@ -86,7 +95,8 @@ bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found) {
   Dwarf_Die child;
   if (dwarf_child(type, &child) != 0) return false;
   do {
-    if (dwarf_tag(&child) == DW_TAG_template_type_parameter && name_of(&child) == name) return type_of(&child, found);
+    if (dwarf_tag(&child) == DW_TAG_template_type_parameter && (name == nullptr || name_of(&child) == name))
+      return type_of(&child, found);
   } while (dwarf_siblingof(&child, &child) == 0);
   return false;
 }
@@ -128,6 +138,7 @@ void DataTypes::walk(Dwarf_Die first, const std::string& scope, int level) {
         if (limits_.scope_bytes < 0 || inside.size() > kLongestOfScope) return;
         if (is_class(tag) && !name.empty()) add_type(&die, inside);
         if (begins_with(name, "_Function_handler<")) add_handler(&die);
+        if (begins_with(name, "__func<")) add_holder(&die);
         break;
       }
       case DW_TAG_subprogram:
@@ -152,14 +163,28 @@ void DataTypes::add_handler(Dwarf_Die* die) {
   Dwarf_Die child;
   if (dwarf_child(die, &child) != 0) return;
   do {
-    if (dwarf_tag(&child) == DW_TAG_subprogram && name_of(&child) == kManager)
+    if (dwarf_tag(&child) == DW_TAG_subprogram && knows_functor(name_of(&child)))
       handlers_.emplace(dwarf_dieoffset(&child), *die);
+  } while (dwarf_siblingof(&child, &child) == 0);
+}
+
+void DataTypes::add_holder(Dwarf_Die* die) {
+  Dwarf_Die child;
+  if (dwarf_child(die, &child) != 0) return;
+  do {
+    Dwarf_Attribute linkage;
+    const char* name = dwarf_tag(&child) == DW_TAG_subprogram
+                           ? dwarf_formstring(dwarf_attr(&child, DW_AT_linkage_name, &linkage))
+                           : nullptr;
+    if (name == nullptr) continue;
+    holders_.emplace_back(std::string(name, ::strnlen(name, kLongestOfScope)), *die);
+    return;
   } while (dwarf_siblingof(&child, &child) == 0);
 }
 
 void DataTypes::add_function(Dwarf_Die* die) {
   Dwarf_Addr address = 0;
-  if (dwarf_lowpc(die, &address) != 0 || name_of(die) != kManager) return;
+  if (dwarf_lowpc(die, &address) != 0 || !knows_functor(name_of(die))) return;
   // The declaration in the class, perhaps behind the function's abstract instance.
   constexpr int kMostOrigins = 4;
   Dwarf_Die at = *die;
@@ -175,13 +200,35 @@ void DataTypes::add_function(Dwarf_Die* die) {
   managers_.emplace(address, dwarf_dieoffset(&at));
 }
 
-bool DataTypes::functor_at(std::uint64_t address, Dwarf_Die* type) const {
+// A constant of the base class tells it.
+bool DataTypes::is_inside(Dwarf_Die handler) const {
+  Dwarf_Die child;
+  for (bool more = dwarf_child(&handler, &child) == 0; more; more = dwarf_siblingof(&child, &child) == 0) {
+    Dwarf_Die base;
+    if (name_of(&child) == "__stored_locally") return constant_of(&child, DW_AT_const_value, 0) != 0;
+    if (dwarf_tag(&child) == DW_TAG_inheritance && type_of(&child, &base) && complete(&base) && is_inside(base))
+      return true;
+  }
+  return false;
+}
+
+bool DataTypes::functor_at(std::uint64_t address, Functor* functor) const {
   const auto manager = managers_.find(address);
-  if (manager == managers_.end()) return false;
-  const auto handler = handlers_.find(manager->second);
-  if (handler == handlers_.end()) return false;
-  Dwarf_Die found = handler->second;
-  return template_parameter(&found, "_Functor", type);
+  if (manager != managers_.end()) {
+    const auto handler = handlers_.find(manager->second);
+    if (handler == handlers_.end()) return false;
+    Dwarf_Die found = handler->second;
+    functor->inside = is_inside(found);
+    return template_parameter(&found, "_Functor", &functor->type);
+  }
+  const std::string table = vtables().at(address).mangled_name;
+  for (const auto& [function, holder] : holders_) {
+    if (!is_member_of(function, table)) continue;
+    Dwarf_Die found = holder;
+    functor->inside = true;
+    return template_parameter(&found, nullptr, &functor->type);
+  }
+  return false;
 }
 
 void DataTypes::add_type(Dwarf_Die* die, const std::string& name) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "report/symbols/inline_table.h"
@@ -26,9 +27,15 @@ class DataTypes {
   // The type of the variable at `address`, and the offset in it; false if none is known.
   bool type_at(std::uint64_t address, Dwarf_Die* type, std::uint64_t* offset) const;
 
-  // The type of the functor that std::function (libstdc++) has where its manager is the code at `address`; false if it
-  // is not known.
-  bool functor_at(std::uint64_t address, Dwarf_Die* type) const;
+  // The object of a class that only the code of its std::function knows.
+  struct Functor {
+    Dwarf_Die type;
+    bool inside;  // the std::function has it inside of itself
+  };
+
+  // libstdc++: where its manager or its invoker is the code at `address`. libc++: where the virtual table of the object
+  // around the functor is there. False if it is not known.
+  bool functor_at(std::uint64_t address, Functor* functor) const;
 
   // The virtual tables of the file, read at the first call.
   const Vtables& vtables() const;
@@ -50,15 +57,19 @@ class DataTypes {
   void add_type(Dwarf_Die* die, const std::string& name);
   void add_function(Dwarf_Die* die);
   void add_handler(Dwarf_Die* die);
+  void add_holder(Dwarf_Die* die);
+  bool is_inside(Dwarf_Die handler) const;
 
   Dwfl_Module* file_;
   DwarfLimits& limits_;
   TimeLimit& time_;
   std::vector<DataVariable> variables_;                    // sorted by address
   std::unordered_map<std::string, Dwarf_Die> types_;       // by qualified name
-  std::unordered_map<std::uint64_t, Dwarf_Off> managers_;  // by address: their declarations ...
+  std::unordered_map<std::uint64_t, Dwarf_Off> managers_;  // of std::function, by address: their declarations ...
   std::unordered_map<Dwarf_Off, Dwarf_Die> handlers_;      // ... and the classes of these
-  std::unordered_map<Dwarf_Off, std::string> declared_;    // the qualified names of declarations, by their offset
+  std::vector<std::pair<std::string, Dwarf_Die>>
+      holders_;                                          // of libc++'s, by the linkage name of one of their functions
+  std::unordered_map<Dwarf_Off, std::string> declared_;  // the qualified names of declarations, by their offset
   mutable std::optional<Vtables> vtables_;
 };
 
@@ -68,7 +79,7 @@ bool is_class(int tag);
 // The type that an entry has, without typedef, const, volatile and atomic. False if it has none (void).
 bool type_of(Dwarf_Die* die, Dwarf_Die* type);
 
-// The type that a template parameter of this name stands for. False: there is none.
+// The type that a template parameter of this name stands for; nullptr: the first one. False: there is none.
 bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found);
 
 // The size of a type in bytes, 0 = not known.

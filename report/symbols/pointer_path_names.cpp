@@ -112,7 +112,7 @@ class Namer {
   bool follow(const PointerStep& step, std::uint64_t at, Pointer* pointer) {
     hopped_ = false;
     if (!pointer->known) return false;
-    if (pointer->is_functor && !types_.functor_at(step.code, &pointer->type)) return false;
+    if (pointer->is_functor && !find_in_functor(step, pointer)) return false;
     if (pointer->shape == Shape::kObject) return follow_object(step, at, pointer);
     if (at < step.inner) return false;
     const std::uint64_t offset = at - step.inner;
@@ -130,6 +130,15 @@ class Namer {
         return true;
     }
     return false;
+  }
+
+  // Instead of a pointer in a std::function, the one in its functor or to it.
+  bool find_in_functor(const PointerStep& step, Pointer* pointer) {
+    DataTypes::Functor functor = {};
+    if (!types_.functor_at(step.code, &functor)) return false;
+    if (functor.inside) return find_pointer(functor.type, pointer->in_functor, false, pointer, 0);
+    pointer->type = functor.type;
+    return pointer->in_functor == 0;
   }
 
   bool follow_object(const PointerStep& step, std::uint64_t at, Pointer* pointer) {
@@ -169,6 +178,13 @@ class Namer {
     if (*begin % sizeof(std::uint64_t) != 0 || word >= step.head.size()) return;
     const Vtables::Place table = types_.vtables().at(step.head[word] - path_.bias);
     Dwarf_Die derived;
+    DataTypes::Functor functor = {};
+    // The object around a functor of libc++'s std::function has nothing else.
+    if (begins_with(name_of(type), "__base<") && types_.functor_at(step.head[word] - path_.bias, &functor)) {
+      *type = functor.type;
+      *begin += sizeof(std::uint64_t);
+      return;
+    }
     if (table.class_name.empty() || !types_.class_named(table.class_name, &derived)) return;
     // The pointer may be one to a further base, behind the begin.
     const std::uint64_t own = Vtables::own_part(table.begin) + path_.bias;

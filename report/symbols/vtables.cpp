@@ -31,7 +31,8 @@ Vtables::Place Vtables::at(std::uint64_t address) const {
   if (behind == tables_.begin() || address >= std::prev(behind)->end) return {};
   const Table& table = *std::prev(behind);
   const char* type = table.name + sizeof(kPrefix) - 1;
-  return {type_name(std::string(type, ::strnlen(type, kLongestOfClass))), table.begin};
+  std::string mangled(type, ::strnlen(type, kLongestOfClass));
+  return {type_name(mangled), std::move(mangled), table.begin};
 }
 
 }  // namespace culprit::report

@@ -15,8 +15,9 @@ class Vtables {
   explicit Vtables(Dwfl_Module* file);
 
   struct Place {
-    std::string class_name;   // "layers::Convolution"; empty: no virtual table is there
-    std::uint64_t begin = 0;  // of the table, which has parts for the class itself and for its further bases
+    std::string class_name;    // "layers::Convolution"; empty: no virtual table is there
+    std::string mangled_name;  // "N6layers11ConvolutionE"
+    std::uint64_t begin = 0;   // of the table, which has parts for the class itself and for its further bases
   };
   // Where a pointer of an object leads to. `address`: inside the file.
   Place at(std::uint64_t address) const;

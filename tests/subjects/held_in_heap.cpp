@@ -377,6 +377,17 @@ int main(int, char** argv) {
     owner->memory = allocate_here();
     g_handlers["resize"] = [owner] { return owner->memory; };
   }
+  if (how == "captured") {
+    auto* owner = new Buffer;
+    owner->memory = allocate_here();
+    g_callback = [owner] { return owner->memory; };
+  }
+  if (how == "captured-second") {
+    auto* owner = new Buffer;
+    owner->memory = allocate_here();
+    const long number = 3;
+    g_handlers["second"] = [number, owner] { return number == 3 ? owner->memory : nullptr; };
+  }
   if (how == "small-function") {
     void* buffer = allocate_here();
     g_handlers["draw"] = [buffer] { return buffer; };
