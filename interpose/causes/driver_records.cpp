@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "interpose/causes/driver_threads.h"
 #include "interpose/driver/driver.h"
+#include "interpose/loader/loader_modules.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"
 
@@ -13,7 +15,7 @@ namespace {
 
 // On an H200 with driver 580 a record has 568 bytes. In it are the size, two words, the size again, the address twice,
 // an offset and the identity; and the record's own address.
-constexpr std::uint64_t kLeastBytes = 144;
+constexpr std::uint64_t kLeastBytes = 128;
 constexpr std::uint64_t kMostBytes = 1024;
 constexpr std::uint64_t kFirstSize = 4;   // words before the first address
 constexpr std::uint64_t kToIdentity = 3;  // words behind it
@@ -41,17 +43,44 @@ bool has_form(const std::uint64_t* words, std::uint64_t count, std::uint64_t fir
   return is_of_device(words[first], map);
 }
 
-// A range of device memory, used or not, has a node of 152 bytes: its first address and its size, then the links of
-// trees and lists, three of which lead to the node itself. With two GPUs the stale words lead to these.
+bool is_in_driver(std::uint64_t address) {
+  struct dl_phdr_info module;
+  return find_module(address, &module) && is_driver_library(module.dlpi_name);
+}
+
+// A node of 136 bytes for a range of device memory: two numbers, six empty words, and the links of two trees, each with
+// two functions of the driver.
+bool is_in_two_trees(const std::uint64_t* words, std::uint64_t count) {
+  constexpr std::uint64_t kFirstTree = 10;
+  constexpr std::uint64_t kSecondTree = 13;
+  constexpr std::uint64_t kMostNumber = 1 << 16;
+  if (count <= kSecondTree + 1 || words[2] > kMostNumber || words[3] > kMostNumber) return false;
+  if (std::any_of(words + 4, words + kFirstTree, [](std::uint64_t word) { return word != 0; })) return false;
+  return words[kFirstTree] == words[kSecondTree] && is_in_driver(words[kFirstTree]) &&
+         is_in_driver(words[kFirstTree + 1]) && is_in_driver(words[kSecondTree + 1]);
+}
+
+// A range of device memory, used or not, has a node: its first address and its size, then the links of trees and lists.
+// One of 152 bytes has three that lead to the node itself. With two GPUs the stale words lead to these.
 bool is_range(const std::uint64_t* words, std::uint64_t count, std::uint64_t begin, const GpuBlocks& blocks,
               const MemoryMap& map) {
   constexpr std::uint64_t kMostWords = 24;
-  if (count > kMostWords || words[0] == 0 || words[1] == 0 || words[1] >> 48 != 0 || words[4] != begin ||
-      words[5] != begin || words[10] != begin)
-    return false;
+  if (count > kMostWords || words[0] == 0 || words[1] == 0 || words[1] >> 48 != 0) return false;
   bool is_known = is_of_device(words[0], map);
   blocks.find(words[0], [&](std::uint32_t) { is_known = true; });
-  return is_known;
+  return is_known && ((words[4] == begin && words[5] == begin && words[10] == begin) || is_in_two_trees(words, count));
+}
+
+// An allocation of a pool has 344 bytes: its size twice, its address, and the record's own address.
+bool is_of_pool(const std::uint64_t* words, std::uint64_t count, std::uint64_t begin, const GpuBlocks& blocks) {
+  constexpr std::uint64_t kLeastWords = 42;
+  constexpr std::uint64_t kMostWords = 48;
+  if (count < kLeastWords || count > kMostWords || words[7] != words[8] || words[41] != begin) return false;
+  bool found = false;
+  blocks.find(words[31], [&](std::uint32_t number) {
+    found = found || (blocks[number].begin == words[31] && blocks[number].end - blocks[number].begin == words[7]);
+  });
+  return found;
 }
 
 // Device memory that the driver divides among allocations, of whole pages of 2 MiB, has 792 bytes: its address three
@@ -88,7 +117,8 @@ bool is_driver_record(std::uint64_t begin, std::uint64_t end, const GpuBlocks& b
   const std::uint64_t count = (end - begin) / sizeof(words[0]);
   const auto bytes = static_cast<std::int64_t>(count * sizeof(words[0]));
   if (os.read_own_memory(words, begin, bytes) != bytes) return false;
-  if (is_range(words, count, begin, blocks, map) || is_segment(words, count)) return true;
+  if (is_range(words, count, begin, blocks, map) || is_segment(words, count) || is_of_pool(words, count, begin, blocks))
+    return true;
   for (std::uint64_t i = 0; i + kToIdentity < count; ++i) {
     const std::uint64_t identity = words[i + kToIdentity];
     if (words[i] == 0 || words[i] != words[i + 1] || identity == 0) continue;

@@ -61,7 +61,7 @@ const std::vector<Way> kLosses = {
     {"self", {1, 0}},         {"managed", {1, 0}},        {"pinned", {1, 0}},        {"pool", {1, 0}},
     {"pinned-table", {2, 1}}, {"before", {1, 0}},         {"beside-pipe", {1, 0}},   {"left-on-stack", {1, 0}},
     {"large-table", {2, 1}},  {"numbers", {1, 0}},        {"driver-record", {1, 0}}, {"inner-record", {1, 0}},
-    {"range-record", {1, 0}}, {"segment-record", {1, 0}},
+    {"range-record", {1, 0}}, {"segment-record", {1, 0}}, {"pool-record", {1, 0}},   {"linked-record", {1, 0}},
 };
 
 // Places of a pointer that a complete search finds, and how it went otherwise.
@@ -80,6 +80,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kPlaces = {
       "like-driver-record",
       "like-range-record",
       "like-segment-record",
+      "like-pool-record",
+      "like-linked-record",
       "packed",
       "thread-local",
       "heap",

@@ -173,6 +173,8 @@ SUBJECT_FUNCTION void lose(const std::string& how) {
   if (how == "driver-record") g_old_word = tagged(make_driver_record(allocate_here(), true));
   if (how == "range-record") g_old_word = tagged(make_range_record(allocate_here(), true));
   if (how == "segment-record") g_old_word = tagged(make_segment_record(allocate_here(), true));
+  if (how == "pool-record") g_old_word = tagged(make_pool_record(allocate_here(), true));
+  if (how == "linked-record") g_old_word = tagged(make_linked_record(allocate_here(), true));
   if (how == "inner-record") {
     // Memory that the driver made for itself, and whose record leads to others.
     void* kept = allocate_here();

@@ -314,6 +314,12 @@ SUBJECT_FUNCTION void keep_in_words(const std::string& how) {
   if (how == "like-segment-record") {
     g_word = reinterpret_cast<uintptr_t>(make_segment_record(allocate_here(), false)) | uintptr_t{5} << 48;
   }
+  if (how == "like-pool-record") {
+    g_word = reinterpret_cast<uintptr_t>(make_pool_record(allocate_here(), false)) | uintptr_t{5} << 48;
+  }
+  if (how == "like-linked-record") {
+    g_word = reinterpret_cast<uintptr_t>(make_linked_record(allocate_here(), false)) | uintptr_t{5} << 48;
+  }
   if (how == "low-tag") g_word = reinterpret_cast<uintptr_t>(allocate_here()) | 7;
   if (how == "packed") g_packed.memory = allocate_here();
   if (how == "thread-local") t_pointer = allocate_here();
