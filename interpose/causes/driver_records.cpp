@@ -83,19 +83,18 @@ bool is_of_pool(const std::uint64_t* words, std::uint64_t count, std::uint64_t b
   return found;
 }
 
-// Device memory that the driver divides among allocations, of whole pages of 2 MiB, has 792 bytes: its address three
-// times, its size twice, and its size in pages of 4 KiB.
+// Device memory that the driver divides among allocations, of whole pages of 2 MiB, has 792 bytes: its address twice or
+// more, its size, and how many pages of 4 KiB each of its pages is.
 bool is_segment(const std::uint64_t* words, std::uint64_t count) {
+  constexpr std::uint64_t kLeastWords = 96;
+  constexpr std::uint64_t kMostWords = 104;
+  constexpr std::uint64_t kAddress = 15;
+  constexpr std::uint64_t kSize = 20;
   constexpr std::uint64_t kPage = 2 << 20;
-  constexpr std::uint64_t kPages4 = 12;
-  for (std::uint64_t i = 0; i + 8 < count; ++i) {
-    const std::uint64_t address = words[i];
-    const std::uint64_t bytes = words[i + 1];
-    if (address != 0 && bytes != 0 && address % kPage == 0 && bytes % kPage == 0 && words[i + 2] == address &&
-        words[i + 5] == address && words[i + 7] == bytes && words[i + 8] == bytes >> kPages4)
-      return true;
-  }
-  return false;
+  if (count < kLeastWords || count > kMostWords) return false;
+  const std::uint64_t address = words[kAddress];
+  return address != 0 && address % kPage == 0 && words[kAddress + 3] == address && words[kSize] != 0 &&
+         words[kSize] % kPage == 0 && words[kSize + 1] == kPage / 4096;
 }
 
 }  // namespace
