@@ -99,10 +99,8 @@ HeldThreads::Result HeldThreads::hold(Process& process) {
   __atomic_store_n(&place_->state, static_cast<std::uint32_t>(State::kAsked), __ATOMIC_RELEASE);
   call_helper();
   const State state = wait_while(State::kAsked, kLongestHoldMs);
-  if (state == State::kHeld && place_->count <= room_) {
-    count_ = place_->count;
-    return Result::kHeld;
-  }
+  count_ = __atomic_load_n(&place_->count, __ATOMIC_RELAXED);
+  if (state == State::kHeld && count_ <= room_) return Result::kHeld;
   char why[sizeof(place_->why)];
   copy_text(why, sizeof(why), state == State::kRefused ? place_->why : "no answer came in time");
   log_not_held(process.options, why);

@@ -20,7 +20,7 @@ struct Process;
 
 // Writes a HolderRecord without a place for each allocation that nothing refers to, and the outcome into the header.
 // Call inside a Recording, on the tracker's own stack, before any object of the program is destroyed. Takes three
-// seconds at most.
+// seconds at most, and five beside other threads.
 void search_lost(Process& process, const CallerState& caller);
 
 }  // namespace culprit
