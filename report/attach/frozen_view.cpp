@@ -50,6 +50,7 @@ class Taking {
     view->held_ns = state.held_ns;
     if (state.phase == FrozenPhase::kNoCaches) return false;
     if (state.phase != FrozenPhase::kCopied) throw AttachError(why_not(state));
+    request.set_copy(state.copy);
     const std::optional<pid_t> copy = find_copy(process_, state.copy);
     if (copy) view->text = text_of_copy(*copy, place, &request);
     return true;

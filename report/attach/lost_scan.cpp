@@ -46,6 +46,7 @@ class LostScanning {
         throw AttachError(process_.name() + " could not make a copy of itself, in which its memory is searched: " +
                           std::strerror(state.error));
     }
+    request.set_copy(state.copy);
     const std::optional<pid_t> copy = find_copy(process_, state.copy);
     if (!copy) throw no_end();
     fill(state, &result);

@@ -2,6 +2,7 @@
 
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -43,8 +44,16 @@ void CopyRequest::pause() {
   throw AttachError("interrupted");
 }
 
+// On a busy machine a large copy takes longer to end than the process may wait for it; until then it is a child that
+// has ended.
 void CopyRequest::end() const try {
-  if (process_.is_alive()) ask(format::AttachStep::kEnd);
+  constexpr int kMostTries = 10;
+  constexpr std::chrono::milliseconds kPause{50};
+  for (int tries = 0; tries < kMostTries && process_.is_alive(); ++tries) {
+    if (tries != 0) std::this_thread::sleep_for(kPause);
+    ask(format::AttachStep::kEnd);
+    if (copy_ == 0 || !find_copy(process_, copy_)) return;
+  }
 } catch (const AttachError& error) {
   log::debug(error.what());
 }

@@ -39,6 +39,9 @@ class CopyRequest {
   CopyRequest& operator=(const CopyRequest&) = delete;
   const InjectionFacts& facts() const { return facts_; }
 
+  // The number of the copy, as the process sees it: the end waits for its end then, too.
+  void set_copy(std::int32_t number) { copy_ = number; }
+
   // Waits for a millisecond, for the copy. Throws AttachError after such a signal.
   void pause();
   bool is_interrupted() const { return signals_.came(); }
@@ -50,7 +53,8 @@ class CopyRequest {
   HeldSignals signals_;
   const TracedProcess& process_;
   const CopyOrder order_;
-  const InjectionFacts facts_;
+  std::int32_t copy_ = 0;
+  const InjectionFacts facts_;  // last: its initialization asks, with all others
 };
 
 }  // namespace culprit::report
