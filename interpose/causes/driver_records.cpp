@@ -15,7 +15,8 @@ namespace {
 
 // On an H200 with driver 580 a record has 568 bytes. In it are the size, two words, the size again, the address twice,
 // an offset and the identity; and the record's own address.
-constexpr std::uint64_t kLeastBytes = 128;
+constexpr std::uint64_t kLeastOfAllocation = 256;
+constexpr std::uint64_t kLeastBytes = 128;  // of any record
 constexpr std::uint64_t kMostBytes = 1024;
 constexpr std::uint64_t kFirstSize = 4;   // words before the first address
 constexpr std::uint64_t kToIdentity = 3;  // words behind it
@@ -118,6 +119,7 @@ bool is_driver_record(std::uint64_t begin, std::uint64_t end, const GpuBlocks& b
   if (os.read_own_memory(words, begin, bytes) != bytes) return false;
   if (is_range(words, count, begin, blocks, map) || is_segment(words, count) || is_of_pool(words, count, begin, blocks))
     return true;
+  if (end - begin < kLeastOfAllocation) return false;
   for (std::uint64_t i = 0; i + kToIdentity < count; ++i) {
     const std::uint64_t identity = words[i + kToIdentity];
     if (words[i] == 0 || words[i] != words[i + 1] || identity == 0) continue;

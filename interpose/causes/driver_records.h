@@ -2,9 +2,8 @@
 // words in the chunks of a statically linked runtime lead to them: such a record is no holder.
 //
 // Each allocation has an identity that the driver stores in its record, beside the address. A record of memory that the
-// driver made for itself has the same form. Ranges and segments of device memory, and
-// allocations of pools, have records, too. Where another
-// driver has other forms, its records count as the program's: a loss stays unseen.
+// driver made for itself has the same form. Ranges and segments of device memory, and allocations of pools, have
+// records, too. Where another driver has other forms, its records count as the program's: a loss stays unseen.
 //
 // Private memory of its own, never malloc. Not thread-safe.
 #pragma once

@@ -74,16 +74,10 @@ void HeldThreads::permit_helper() const {
 HeldThreads::State HeldThreads::wait_while(State state, std::uint32_t milliseconds) const {
   constexpr std::uint32_t kPauseMicroseconds = 500;
   for (std::uint32_t pauses = 2 * milliseconds;; --pauses) {
-    const auto now = static_cast<State>(__atomic_load_n(&place_->state, __ATOMIC_ACQUIRE));
+    const State now = state_of(*place_);
     if (now != state || pauses == 0) return now;
     sleep_microseconds(kPauseMicroseconds);
   }
-}
-
-bool HeldThreads::change(State from, State to) {
-  auto expected = static_cast<std::uint32_t>(from);
-  return __atomic_compare_exchange_n(&place_->state, &expected, static_cast<std::uint32_t>(to), false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED);
 }
 
 void HeldThreads::call_helper() {
@@ -96,7 +90,7 @@ HeldThreads::Result HeldThreads::hold(Process& process) {
       !take_place(process))
     return Result::kNoRun;
   permit_helper();
-  __atomic_store_n(&place_->state, static_cast<std::uint32_t>(State::kAsked), __ATOMIC_RELEASE);
+  set_state(place_, State::kAsked);
   call_helper();
   const State state = wait_while(State::kAsked, kLongestHoldMs);
   count_ = __atomic_load_n(&place_->count, __ATOMIC_RELAXED);
@@ -109,9 +103,9 @@ HeldThreads::Result HeldThreads::hold(Process& process) {
 
 bool HeldThreads::let_go() {
   if (place_ == nullptr) return false;
-  const bool held =
-      change(State::kHeld, State::kSearched) && wait_while(State::kSearched, kLongestLetGoMs) == State::kConfirmed;
-  __atomic_store_n(&place_->state, static_cast<std::uint32_t>(State::kEnded), __ATOMIC_RELEASE);
+  const bool held = change_state(place_, State::kHeld, State::kSearched) &&
+                    wait_while(State::kSearched, kLongestLetGoMs) == State::kConfirmed;
+  set_state(place_, State::kEnded);
   call_helper();
   place_ = nullptr;
   return held;

@@ -37,7 +37,6 @@ class HeldThreads {
   bool take_place(Process& process);
   void permit_helper() const;
   State wait_while(State state, std::uint32_t milliseconds) const;
-  bool change(State from, State to);
   void call_helper();
 
   format::ExitStops* file_ = nullptr;

@@ -60,7 +60,9 @@ bool is_own_symbol(const ElfModule& module, std::uint64_t symbol) {
 }
 
 std::uint64_t begin_by_references(const ElfModule& module) {
-  for (const ElfW(Rela) & one : relocations_of(module).data) {
+  const Relocations all = relocations_of(module);
+  for (const auto* at = all.data.first + all.relative; at < all.data.last; ++at) {
+    const ElfW(Rela)& one = *at;
     const std::uint64_t type = ELF64_R_TYPE(one.r_info);
     const std::uint64_t symbol = ELF64_R_SYM(one.r_info);
     if ((type != R_X86_64_DTPMOD64 && type != R_X86_64_TPOFF64) || !is_own_symbol(module, symbol)) continue;

@@ -38,6 +38,19 @@ struct ExitStop {
 };
 static_assert(sizeof(ExitStop) == 176);
 
+inline ExitStopState state_of(const ExitStop& place) {
+  return static_cast<ExitStopState>(__atomic_load_n(&place.state, __ATOMIC_ACQUIRE));
+}
+inline void set_state(ExitStop* place, ExitStopState state) {
+  __atomic_store_n(&place->state, static_cast<std::uint32_t>(state), __ATOMIC_RELEASE);
+}
+// Returns whether it was in the state `from`.
+inline bool change_state(ExitStop* place, ExitStopState from, ExitStopState to) {
+  auto expected = static_cast<std::uint32_t>(from);
+  return __atomic_compare_exchange_n(&place->state, &expected, static_cast<std::uint32_t>(to), false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
+}
+
 struct ExitStops {
   static constexpr std::uint32_t kPlaces = 16;
   std::uint32_t version;

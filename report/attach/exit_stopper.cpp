@@ -23,7 +23,6 @@
 #include "report/attach/stop_waiter.h"
 #include "report/attach/traced_process.h"
 #include "report/base/forked_child.h"
-#include "report/base/log.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
@@ -36,14 +35,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestTries{1000};
 constexpr milliseconds kPauseAfterTry{20};
-
-State state_of(const ExitStop& place) { return static_cast<State>(__atomic_load_n(&place.state, __ATOMIC_ACQUIRE)); }
-
-bool change(ExitStop* place, State from, State to) {
-  auto expected = static_cast<std::uint32_t>(from);
-  return __atomic_compare_exchange_n(&place->state, &expected, static_cast<std::uint32_t>(to), false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED);
-}
 
 // The process that has the place, as long as it lives.
 bool is_there(const ExitStop& place, std::uint32_t pid) {
@@ -92,11 +83,11 @@ class Stop {
     if (!process.write_memory(words_, words.data(), words.size() * sizeof(words[0])))
       throw AttachError(std::string("its memory cannot be written: ") + std::strerror(errno));
     place_.count = words.size();
-    if (!change(&place_, State::kAsked, State::kHeld)) return true;
+    if (!change_state(&place_, State::kAsked, State::kHeld)) return true;
     const Deadline end = after(longest_);
     while (state_of(place_) == State::kHeld && std::chrono::steady_clock::now() < end && process.is_alive())
       waiter->pause(milliseconds(1));
-    change(&place_, State::kSearched, State::kConfirmed);
+    change_state(&place_, State::kSearched, State::kConfirmed);
     return true;
   }
 
@@ -156,7 +147,7 @@ class Stopping {
   static void refuse(ExitStop* place, const char* why) {
     if (state_of(*place) != State::kAsked) return;
     std::strncpy(place->why, why, sizeof(place->why) - 1);
-    change(place, State::kAsked, State::kRefused);
+    change_state(place, State::kAsked, State::kRefused);
   }
 
   ExitStops& stops_;
@@ -165,17 +156,9 @@ class Stopping {
 }  // namespace
 
 ExitStopper::ExitStopper(const std::string& run_starts) {
-  try {
-    auto* const stops = make_shared_file<ExitStops>(run_starts + format::kExitStopsEnding, format::kExitStopsVersion);
-    if (stops == nullptr) {
-      log::debug(std::string("threads cannot be stopped at exit: ") + std::strerror(errno));
-      return;
-    }
-    helper_.start([&] { Stopping(stops).go_on(); });
-    ::munmap(stops, sizeof(*stops));
-  } catch (const std::exception& error) {
-    log::debug("threads cannot be stopped at exit", error);
-  }
+  helper_.start_with_file<ExitStops>(run_starts, format::kExitStopsEnding, format::kExitStopsVersion,
+                                     "threads cannot be stopped at exit",
+                                     [](ExitStops* stops) { Stopping(stops).go_on(); });
 }
 
 }  // namespace culprit::report

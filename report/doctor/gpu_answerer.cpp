@@ -1,21 +1,17 @@
 #include "report/doctor/gpu_answerer.h"
 
 #include <linux/futex.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <climits>
 #include <cstring>
 #include <map>
-#include <utility>
 
 #include "interpose/format/gpu_questions.h"
 #include "report/base/environment.h"
-#include "report/base/log.h"
 #include "report/cuda/library_names.h"
 #include "report/doctor/nvml_accounts.h"
 #include "report/doctor/nvml_question.h"
@@ -119,20 +115,11 @@ class Answering {
 }  // namespace
 
 GpuAnswerer::GpuAnswerer(const std::string& run_starts) {
-  try {
-    auto* const questions =
-        make_shared_file<GpuQuestions>(run_starts + format::kGpuQuestionsEnding, format::kGpuQuestionsVersion);
-    if (questions == nullptr) {
-      log::debug(std::string("processes of the run cannot ask about GPUs: ") + std::strerror(errno));
-      return;
-    }
-    const std::string library = value_or("CULPRIT_NVML", kManagementLibrary);
-    const std::string proc = value_or("CULPRIT_PROC", "/proc");
-    helper_.start([&] { Answering(questions, library, proc).go_on(); });
-    ::munmap(questions, sizeof(*questions));
-  } catch (const std::exception& error) {
-    log::debug("processes of the run cannot ask about GPUs", error);
-  }
+  helper_.start_with_file<GpuQuestions>(
+      run_starts, format::kGpuQuestionsEnding, format::kGpuQuestionsVersion,
+      "processes of the run cannot ask about GPUs", [](GpuQuestions* questions) {
+        Answering(questions, value_or("CULPRIT_NVML", kManagementLibrary), value_or("CULPRIT_PROC", "/proc")).go_on();
+      });
 }
 
 }  // namespace culprit::report

@@ -11,12 +11,15 @@ namespace {
 
 constexpr std::uint64_t kWordBytes = 8;
 
-// The type of a class's own member of this name.
-bool member_of(const DataTypes& types, Dwarf_Die type, std::string_view name, Dwarf_Die* found) {
+// The type of a class's own member of this name. `offset`, if given, receives where it is.
+bool member_of(const DataTypes& types, Dwarf_Die type, std::string_view name, Dwarf_Die* found,
+               std::uint64_t* offset = nullptr) {
   Dwarf_Die child;
   if (!types.complete(&type) || dwarf_child(&type, &child) != 0) return false;
   do {
-    if (dwarf_tag(&child) == DW_TAG_member && name_of(&child) == name) return type_of(&child, found);
+    if (dwarf_tag(&child) != DW_TAG_member || name_of(&child) != name) continue;
+    if (offset != nullptr) *offset = constant_of(&child, DW_AT_data_member_location, 0);
+    return type_of(&child, found);
   } while (dwarf_siblingof(&child, &child) == 0);
   return false;
 }
@@ -169,8 +172,8 @@ bool find_functor(const DataTypes& types, Dwarf_Die type, const std::string& nam
   if (!member_of(types, type, "__f_", &value) || !begins_with(name_of(&value), "__value_func<")) return false;
   *found = {};
   Dwarf_Die pointer;
-  const std::uint64_t to_pointer = size_of(&value) - 2 * kWordBytes;
-  if (offset == to_pointer && member_of(types, value, "__f_", &pointer)) {
+  std::uint64_t to_pointer = 0;
+  if (member_of(types, value, "__f_", &pointer, &to_pointer) && offset == to_pointer) {
     found->known = type_of(&pointer, &found->type);
   } else if (offset == kWordBytes) {
     found->is_functor = found->known = true;

@@ -200,14 +200,16 @@ void DataTypes::add_function(Dwarf_Die* die) {
   managers_.emplace(address, dwarf_dieoffset(&at));
 }
 
-// A constant of the base class tells it.
+// A constant of the handler's base class tells it.
 bool DataTypes::is_inside(Dwarf_Die handler) const {
   Dwarf_Die child;
   for (bool more = dwarf_child(&handler, &child) == 0; more; more = dwarf_siblingof(&child, &child) == 0) {
     Dwarf_Die base;
-    if (name_of(&child) == "__stored_locally") return constant_of(&child, DW_AT_const_value, 0) != 0;
-    if (dwarf_tag(&child) == DW_TAG_inheritance && type_of(&child, &base) && complete(&base) && is_inside(base))
-      return true;
+    Dwarf_Die member;
+    if (dwarf_tag(&child) != DW_TAG_inheritance || !type_of(&child, &base) || !complete(&base)) continue;
+    for (bool any = dwarf_child(&base, &member) == 0; any; any = dwarf_siblingof(&member, &member) == 0) {
+      if (name_of(&member) == "__stored_locally") return constant_of(&member, DW_AT_const_value, 0) != 0;
+    }
   }
   return false;
 }

@@ -176,8 +176,6 @@ class Namer {
   void take_derived_class(const PointerStep& step, Dwarf_Die* type, std::uint64_t* begin) const {
     std::size_t word = *begin / sizeof(std::uint64_t);
     if (*begin % sizeof(std::uint64_t) != 0 || word >= step.head.size()) return;
-    const Vtables::Place table = types_.vtables().at(step.head[word] - path_.bias);
-    Dwarf_Die derived;
     DataTypes::Functor functor = {};
     // The object around a functor of libc++'s std::function has nothing else.
     if (begins_with(name_of(type), "__base<") && types_.functor_at(step.head[word] - path_.bias, &functor)) {
@@ -185,6 +183,8 @@ class Namer {
       *begin += sizeof(std::uint64_t);
       return;
     }
+    const Vtables::Place table = types_.vtables().at(step.head[word] - path_.bias);
+    Dwarf_Die derived;
     if (table.class_name.empty() || !types_.class_named(table.class_name, &derived)) return;
     // The pointer may be one to a further base, behind the begin.
     const std::uint64_t own = Vtables::own_part(table.begin) + path_.bias;
@@ -316,14 +316,15 @@ class Namer {
     return (quiet || transparent) && name_of(&inside).empty();
   }
 
-  bool is_polymorphic(Dwarf_Die type) const {
+  bool is_polymorphic(Dwarf_Die type, int depth = 0) const {
     Dwarf_Die child;
-    if (dwarf_child(&type, &child) != 0) return false;
+    if (depth > kDeepestType || dwarf_child(&type, &child) != 0) return false;
     do {
       const int tag = dwarf_tag(&child);
       if (tag == DW_TAG_member && begins_with(name_of(&child), "_vptr")) return true;
       Dwarf_Die base;
-      if (tag == DW_TAG_inheritance && type_of(&child, &base) && types_.complete(&base) && is_polymorphic(base))
+      if (tag == DW_TAG_inheritance && type_of(&child, &base) && types_.complete(&base) &&
+          is_polymorphic(base, depth + 1))
         return true;
     } while (dwarf_siblingof(&child, &child) == 0);
     return false;
