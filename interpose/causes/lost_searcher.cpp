@@ -10,6 +10,7 @@
 #include "interpose/causes/device_copies.h"
 #include "interpose/causes/driver_records.h"
 #include "interpose/causes/held_threads.h"
+#include "interpose/causes/kernel_words.h"
 #include "interpose/causes/process_facts.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/loaded_drivers.h"

@@ -1,4 +1,4 @@
-// Facts about this process that a search for lost memory depends on: its threads, its descriptors and its malloc.
+// Facts about this process that a search for lost memory depends on: its threads and its malloc.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,6 @@ enum class OtherThreads {
 // and without any of the program on its stack: such threads are added to `drivers`. Changes errno. On the tracker's own
 // stack only.
 OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers);
-
-enum class KernelHolds {
-  kNothing,
-  kPointers,  // for epoll, io_uring, a timer, a signal or a message queue, or data in a pipe or sockets of its own
-  kUnknown,
-};
-
-// Looks whether the process has a descriptor with which the kernel keeps words of the program. Changes errno.
-KernelHolds kernel_holds();
 
 // Whether malloc() is that of glibc, and nothing else in the process takes its place.
 bool malloc_is_glibcs();

@@ -64,7 +64,7 @@ enum class LostSearch : std::uint32_t {
   kShared = 10,             // memory was given to other processes, or comes from them
   kDeviceNotRead = 11,      // device memory could not be read: work that goes on, an error, or its budget
   kUnreadable = 12,         // memory, threads or descriptors of the process could not be read
-  kKernelHolds = 13,        // the kernel keeps pointers for epoll, io_uring or a message queue
+  kKernelHolds = 13,        // the kernel may keep pointers: kernel_words.h
   kDestructors = 14,        // destructors may have run before the search
   kThreadsNotStopped = 15,  // other threads were running, and `culprit run` could not stop them
 };

@@ -133,7 +133,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kPlaces = {
       "context-malloc",
       "end-of-large-chunk"}},
     {"unreadable", {"no-access"}},
-    {"kernel-holds", {"epoll", "pipe", "sockets", "timer-value", "queued-signal"}},
+    {"kernel-holds",
+     {"epoll", "pipe", "sockets", "timer-value", "queued-signal", "mq", "msg", "detached", "eventfd", "memfd"}},
     {"threads", {"thread"}},
 };
 

@@ -3,15 +3,12 @@
 #include <obstack.h>
 #include <pthread.h>
 #include <search.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -34,6 +31,7 @@
 #include "tests/subjects/check.h"
 #include "tests/subjects/clear_stack.h"
 #include "tests/subjects/driver_record.h"
+#include "tests/subjects/keep_in_kernel.h"
 
 #define obstack_chunk_alloc malloc
 #define obstack_chunk_free free
@@ -164,12 +162,6 @@ SUBJECT_FUNCTION void keep_in_memory(const std::string& how) {
         static_cast<void**>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     memory[12345] = allocate_here();
     mprotect(memory, 1 << 20, PROT_NONE);
-  }
-  if (how == "pipe" || how == "sockets") {
-    int ends[2] = {};
-    if ((how == "pipe" ? pipe(ends) : socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) != 0) abort();
-    void* pointer = allocate_here();
-    if (write(ends[1], &pointer, sizeof(pointer)) != sizeof(pointer)) abort();
   }
   if (how == "secret") {
     // Memory that the kernel itself cannot read. The argument "secret" needs Linux 5.14 and secretmem.enable.
@@ -402,23 +394,6 @@ SUBJECT_FUNCTION void keep_in_words(const std::string& how) {
       g_node->next->next->memory = allocate_here();
     }).join();
   }
-  if (how == "timer-value") {
-    sigevent event = {};
-    event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = SIGUSR1;
-    event.sigev_value.sival_ptr = allocate_here();
-    timer_t timer;
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) abort();
-  }
-  if (how == "queued-signal") {
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGRTMIN + 1);
-    sigprocmask(SIG_BLOCK, &blocked, nullptr);
-    sigval value = {};
-    value.sival_ptr = allocate_here();
-    if (sigqueue(getpid(), SIGRTMIN + 1, value) != 0) abort();
-  }
   if (how == "epoll") {
     auto* node = new Node;
     node->memory = allocate_here();
@@ -477,6 +452,7 @@ int main(int, char** argv) {
   if (how == "main-frame") in_main[50] = allocate_here();
   keep_in_libc(how);
   keep_in_memory(how);
+  keep_in_kernel(how, allocate_here);
   keep_in_words(how);
   if (how == "context-mapped") leave_context(true);
   if (how == "context-malloc") leave_context(false);
