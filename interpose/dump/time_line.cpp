@@ -1,5 +1,7 @@
 #include "interpose/dump/time_line.h"
 
+#include <algorithm>
+
 #include "interpose/dump/thread_part.h"
 
 namespace culprit {
@@ -12,23 +14,35 @@ namespace {
 
 constexpr std::uint64_t kFirstBucketNs = 1 << 16;
 
-// A bucket's length is a power of two: a shift, because a division would dominate the cost.
-std::uint64_t bucket_of(const TimeLineRecord& line, std::uint64_t now_ns) {
-  return now_ns >> __builtin_ctzll(line.bucket_ns);
+// A thread without the lock reads these words, too, and stores a bucket's last value.
+template <typename T>
+T get(const T& word) {
+  return __atomic_load_n(&word, __ATOMIC_RELAXED);
 }
+template <typename T>
+void set(T* word, T value) {
+  __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+void set(TimeLineBucket* bucket, std::uint64_t low, std::uint64_t high, std::uint64_t last) {
+  set(&bucket->low, low);
+  set(&bucket->high, high);
+  set(&bucket->last, last);
+}
+
+// A bucket's length is a power of two: a shift, because a division would dominate the cost.
+std::uint64_t bucket_of(std::uint64_t bucket_ns, std::uint64_t now_ns) { return now_ns >> __builtin_ctzll(bucket_ns); }
 
 // Merges pairs of buckets until `now_ns` fits.
 void make_room(TimeLineRecord* line, std::uint64_t now_ns) {
-  while (line->bucket_ns != 0 && bucket_of(*line, now_ns) >= kTimeLineBuckets) {
+  while (line->bucket_ns != 0 && bucket_of(line->bucket_ns, now_ns) >= kTimeLineBuckets) {
     std::uint32_t used = (line->used + 1) / 2;
     for (std::uint32_t i = 0; i < used; ++i) {
       const TimeLineBucket& left = line->buckets[2 * i];
       const TimeLineBucket& right = 2 * i + 1 < line->used ? line->buckets[2 * i + 1] : left;
-      line->buckets[i] = {left.low < right.low ? left.low : right.low, left.high > right.high ? left.high : right.high,
-                          right.last};
+      set(&line->buckets[i], std::min(left.low, right.low), std::max(left.high, right.high), get(right.last));
     }
-    line->used = used;
-    line->bucket_ns *= 2;
+    set(&line->used, used);
+    set(&line->bucket_ns, line->bucket_ns * 2);
   }
 }
 
@@ -37,21 +51,33 @@ void add(TimeLineRecord* line, std::uint64_t live, std::uint64_t now_ns) {
   // All zeros: the file was truncated, see truncation_guard.h.
   if (line->bucket_ns == 0 || line->used > kTimeLineBuckets) return;
   // A thread that read the clock before another thread but gets here later uses the last bucket.
-  std::uint64_t at = bucket_of(*line, now_ns);
+  std::uint64_t at = bucket_of(line->bucket_ns, now_ns);
   if (line->used != 0 && at + 1 < line->used) at = line->used - 1;
   for (std::uint32_t i = line->used; i <= at; ++i) {
-    std::uint64_t before = i == 0 ? 0 : line->buckets[i - 1].last;
-    line->buckets[i] = {before, before, before};
+    std::uint64_t before = i == 0 ? 0 : get(line->buckets[i - 1].last);
+    set(&line->buckets[i], before, before, before);
   }
-  if (at >= line->used) line->used = static_cast<std::uint32_t>(at) + 1;
+  if (at >= line->used) set(&line->used, static_cast<std::uint32_t>(at) + 1);
   TimeLineBucket& bucket = line->buckets[at];
-  if (live < bucket.low) bucket.low = live;
-  if (live > bucket.high) bucket.high = live;
-  bucket.last = live;
+  set(&bucket, std::min(bucket.low, live), std::max(bucket.high, live), live);
   if (live > line->peak_bytes) {
-    line->peak_bytes = live;
+    set(&line->peak_bytes, live);
     line->peak_ns = now_ns;
   }
+}
+
+// Whether the newest bucket and the peak cover `live`, so that it is only the bucket's last value: frequent changes
+// need no lock then. If another thread makes room meanwhile, the value goes into a bucket that is not in use any more,
+// or becomes the last one of another bucket.
+bool note_within(TimeLineRecord* line, std::uint64_t live, std::uint64_t now_ns) {
+  const std::uint64_t bucket_ns = get(line->bucket_ns);
+  if (bucket_ns == 0) return false;
+  const std::uint64_t at = bucket_of(bucket_ns, now_ns);
+  if (at >= kTimeLineBuckets || at + 1 != get(line->used)) return false;
+  TimeLineBucket& bucket = line->buckets[at];
+  if (live < get(bucket.low) || live > get(bucket.high) || live > get(line->peak_bytes)) return false;
+  set(&bucket.last, live);
+  return true;
 }
 
 }  // namespace
@@ -71,6 +97,7 @@ TimeLineRecord* TimeLines::line(std::uint8_t device, DumpWriter& dump) {
 
 void TimeLines::note(std::uint8_t device, std::uint64_t live, std::uint64_t now_ns, DumpWriter& dump) {
   if (device >= ContextTable::kMostDevices || dump.stopped()) return;
+  if (has_line(device) && note_within(dump.at<TimeLineRecord>(lines_[device]), live, now_ns)) return;
   constexpr std::uint32_t kLongestMs = 100;
   if (!lock_.try_lock_for(kLongestMs, thread_locks.owner())) return;
   if (TimeLineRecord* record = line(device, dump)) {

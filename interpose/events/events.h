@@ -41,8 +41,10 @@ struct Made {
 CULPRIT_HOT void note_any_made(const Made& made, std::uint32_t space);
 CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint32_t space);
 // The short way for stream-ordered memory of the device's default pool, freed soon by its own thread. Returns false,
-// without a change, in all other cases: follow with note_made().
+// without a change, in all other cases: follow with the same for memory whose size the thread cannot hold back from the
+// device's sum, and then with note_made().
 CULPRIT_HOT bool note_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream);
+CULPRIT_HOT bool note_large_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream);
 inline void note_made(const Made& made) {
   // `extra` of an executable is its graph, which is not recorded.
   const bool no_extra = made.extra == 0 || made.kind == format::Kind::kGraphExec;
@@ -68,7 +70,7 @@ class Ending {
     if (CULPRIT_UNLIKELY(!begin_short())) begin(space_of(kind_), true);
   }
   __attribute__((always_inline)) void finish_short(CUresult status) {
-    if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS) || CULPRIT_UNLIKELY(!end_short())) finish(status);
+    if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS) || (CULPRIT_UNLIKELY(!end_short()) && !end_large())) finish(status);
   }
 
   // `kind`: the kind that this function ends; the handle is looked up in the space of that kind (live_table.h). Handle
@@ -88,6 +90,9 @@ class Ending {
   CULPRIT_HOT void begin(std::uint8_t space, bool memory);
   CULPRIT_HOT bool begin_short();
   CULPRIT_HOT bool end_short();
+  CULPRIT_HOT bool end_large();
+  template <bool large>
+  __attribute__((always_inline)) bool end_at_hand();
   CULPRIT_COLD void tell_of_begun(Process& process) const;
   CULPRIT_COLD void record_refusal(Process& process, CUresult status);
   void record_refusal_here(Process& process, CUresult status);

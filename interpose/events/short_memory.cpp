@@ -1,6 +1,7 @@
 // The short way of stream-ordered memory that is allocated and freed again by the same thread, the commonest pair of
-// calls: the general one (events.cpp) without the cases that such a pair has not, and without a switch of stacks, a
-// lock or a system call. Each function finds out first whether it can go to the end, and changes nothing if it cannot.
+// calls: the general one (events.cpp) without the cases that such a pair has not, and without a switch of stacks or a
+// system call, and without a lock where the size is small. Each function finds out first whether it can go to the end,
+// and changes nothing if it cannot.
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/events/events.h"
 #include "interpose/events/probes.h"
@@ -45,16 +46,48 @@ __attribute__((always_inline)) inline bool place_at_hand(const Process& process,
   return is_default && known.context.epoch == epoch;
 }
 
-// Whether the thread holds this change of its device's live bytes back (change_live_bytes()).
-__attribute__((always_inline)) inline bool is_held_back(std::uint8_t device, std::int64_t change) {
-  const ThreadSums& sums = thread_state.sums;
-  return sums.live_device == device &&
-         static_cast<std::uint64_t>(sums.live_delta + change) + kHeldBackBytes <= sums.window;
-}
+// A thread holds small changes of its device's live bytes back (change_live_bytes()), and adds large ones at once. Each
+// size has functions of its own, because those for small ones then call no others.
+enum class Size : std::uint8_t { kSmall, kLarge };
 
-}  // namespace
+// The change is at hand in the constructor, if anywhere; make() makes it.
+template <Size size>
+struct LiveChange;
 
-bool note_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream) {
+template <>
+struct LiveChange<Size::kSmall> {
+  static constexpr std::uint64_t kMostBytes = 2 * kHeldBackBytes;
+  __attribute__((always_inline)) LiveChange(Process&, std::uint8_t ordinal, std::int64_t change)
+      : change(change),
+        at_hand(thread_state.sums.live_device == ordinal &&
+                static_cast<std::uint64_t>(thread_state.sums.live_delta + change) + kHeldBackBytes <=
+                    thread_state.sums.window) {}
+  __attribute__((always_inline)) void make(Process&) const {
+    ++thread_state.sums.changes;
+    thread_state.sums.live_delta += change;
+  }
+  const std::int64_t change;
+  const bool at_hand;
+};
+
+template <>
+struct LiveChange<Size::kLarge> {
+  static constexpr std::uint64_t kMostBytes = 1ULL << 56;  // more than any device has: no sum overflows
+  __attribute__((always_inline)) LiveChange(Process& process, std::uint8_t ordinal, std::int64_t change)
+      : change(change), device(device_at_hand(process, ordinal, change)), at_hand(device != nullptr) {}
+  __attribute__((always_inline)) void make(Process& process) const {
+    ++thread_state.sums.changes;
+    thread_state.sums.live_delta += change;
+    flush_live_bytes_shortly(process, device);
+  }
+  const std::int64_t change;
+  format::DeviceRecord* const device;
+  const bool at_hand;
+};
+
+template <Size size>
+__attribute__((always_inline)) inline bool note_memory_at_hand(Api api, std::uint64_t handle, std::uint64_t bytes,
+                                                               CUstream stream) {
   Recording recording(Recording::Kind::kQuick);
   if (CULPRIT_UNLIKELY(recording.process() == nullptr)) return false;
   Process& process = *recording.process();
@@ -62,10 +95,11 @@ bool note_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUs
   Place place;
   Ref stack;
   if (CULPRIT_UNLIKELY(handle == 0) || CULPRIT_UNLIKELY(!place_at_hand(process, stream, &place)) ||
-      CULPRIT_UNLIKELY(bytes > 2 * kHeldBackBytes) ||
-      CULPRIT_UNLIKELY(!is_held_back(place.device, static_cast<std::int64_t>(bytes))) ||
-      CULPRIT_UNLIKELY(thread.marks.label == kUnresolvedLabel) || CULPRIT_UNLIKELY(culprit_alloc_semaphore != 0) ||
-      CULPRIT_UNLIKELY(!stack_at_hand(process, &stack)) ||
+      CULPRIT_UNLIKELY(bytes > LiveChange<size>::kMostBytes))
+    return false;
+  const LiveChange<size> live(process, place.device, static_cast<std::int64_t>(bytes));
+  if (CULPRIT_UNLIKELY(!live.at_hand) || CULPRIT_UNLIKELY(thread.marks.label == kUnresolvedLabel) ||
+      CULPRIT_UNLIKELY(culprit_alloc_semaphore != 0) || CULPRIT_UNLIKELY(!stack_at_hand(process, &stack)) ||
       (CULPRIT_LIKELY(stack != 0) && CULPRIT_UNLIKELY(!thread.paths.all->has_room())))
     return false;
   const std::uint64_t now = event_ns(process);
@@ -94,9 +128,18 @@ bool note_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUs
   ThreadPaths& paths = *thread.paths.all;
   if (CULPRIT_LIKELY(stack != 0)) paths.see(thread.paths.current);
   paths.made(ref, process.dump.at<AllocationRecord>(ref)->state, thread.paths.current);
-  ++thread.sums.changes;
-  thread.sums.live_delta += static_cast<std::int64_t>(bytes);
+  live.make(process);
   return true;
+}
+
+}  // namespace
+
+bool note_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream) {
+  return note_memory_at_hand<Size::kSmall>(api, handle, bytes, stream);
+}
+
+bool note_large_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream) {
+  return note_memory_at_hand<Size::kLarge>(api, handle, bytes, stream);
 }
 
 bool Ending::begin_short() {
@@ -111,25 +154,29 @@ bool Ending::begin_short() {
   return true;
 }
 
-bool Ending::end_short() {
+template <bool large>
+inline bool Ending::end_at_hand() {
   Recording recording(Recording::Kind::kQuick);
   Process* process = recording.process();
   if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(record_ == 0)) return false;
   ThreadState& thread = thread_state;
   const AllocationRecord& record = *process->dump.at<AllocationRecord>(record_);
-  const auto change = -static_cast<std::int64_t>(record.bytes);
+  const LiveChange<large ? Size::kLarge : Size::kSmall> live(*process, record.device,
+                                                             -static_cast<std::int64_t>(record.bytes));
   ThreadRecords& own = thread.memory->records;
   if (CULPRIT_UNLIKELY(record.kind != Kind::kStreamOrdered) || CULPRIT_UNLIKELY(record.flags != 0) ||
-      CULPRIT_UNLIKELY(record.thread != thread.index) || CULPRIT_UNLIKELY(!is_held_back(record.device, change)) ||
+      CULPRIT_UNLIKELY(record.thread != thread.index) || CULPRIT_UNLIKELY(!live.at_hand) ||
       CULPRIT_UNLIKELY(!LiveTable::retires_at_hand(own)))
     return false;
   count_free(*thread.dump.counters);
   ++thread.sums.ended;
-  ++thread.sums.changes;
-  thread.sums.live_delta += change;
   process->tables.live.retire(record_, process->dump, {stack_, thread.index, false, true}, &own);
   thread.paths.all->ended(record_);
+  live.make(*process);
   return true;
 }
+
+bool Ending::end_short() { return end_at_hand<false>(); }
+bool Ending::end_large() { return end_at_hand<true>(); }
 
 }  // namespace culprit

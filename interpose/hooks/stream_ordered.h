@@ -34,7 +34,9 @@ __attribute__((always_inline)) inline CUresult allocate_on_stream(Api api, Call 
                                                                   CUstream stream) {
   const CUresult status = call();
   if (CULPRIT_LIKELY(status == CUDA_SUCCESS) && CULPRIT_LIKELY(dptr != nullptr)) {
-    if (pool != 0 || are_captures() || CULPRIT_UNLIKELY(!note_memory_shortly(api, *dptr, bytes, stream)))
+    if (pool != 0 || are_captures() ||
+        (CULPRIT_UNLIKELY(!note_memory_shortly(api, *dptr, bytes, stream)) &&
+         !note_large_memory_shortly(api, *dptr, bytes, stream)))
       note_stream_ordered(api, *dptr, bytes, pool, stream);
   }
   note_result(api, status, bytes);

@@ -63,20 +63,38 @@ void begin_on_device(Process& process, std::uint8_t ordinal, std::uint64_t live)
     on_own_stack([&] { read_memory_at_peak(static_cast<LiveState&>(process), ordinal, device, live); });
 }
 
-// Usually runs on the caller's stack: a program with large allocations gets here on every call.
-void flush_live_bytes(Process& process) {
-  ThreadState& thread = thread_state;
-  if (thread.sums.live_delta == 0) return;
-  const std::uint8_t ordinal = thread.sums.live_device;
-  const bool grew = thread.sums.live_delta > 0;
-  const auto change = static_cast<std::uint64_t>(thread.sums.live_delta);
-  thread.sums.live_delta = 0;
-  format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
-  thread.sums.window = 2 * kHeldBackBytes;
-  if (device == nullptr) return;
+namespace {
+
+// Adds the calling thread's pending change, and says how much it may hold back from now on. Returns the device's sum.
+__attribute__((always_inline)) inline std::uint64_t add_pending(format::DeviceRecord* device) {
+  ThreadSums& sums = thread_state.sums;
+  const auto change = static_cast<std::uint64_t>(sums.live_delta);
+  sums.live_delta = 0;
   const std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
   const std::uint64_t peak = raise_peak(device, live);
-  if (live <= peak && peak - live < kHeldBackBytes) thread.sums.window = kHeldBackBytes + (peak - live);
+  sums.window = live <= peak && peak - live < kHeldBackBytes ? kHeldBackBytes + (peak - live) : 2 * kHeldBackBytes;
+  return live;
+}
+
+bool wants_reading(LiveState& state, std::uint8_t ordinal, const format::DeviceRecord* device, std::uint64_t live) {
+  return CULPRIT_UNLIKELY(is_peak(state, ordinal, device, live)) || state.peak_breakdowns.wants(ordinal, live);
+}
+
+}  // namespace
+
+// Usually runs on the caller's stack: a program with large allocations gets here on every call.
+void flush_live_bytes(Process& process) {
+  ThreadSums& sums = thread_state.sums;
+  if (sums.live_delta == 0) return;
+  const std::uint8_t ordinal = sums.live_device;
+  const bool grew = sums.live_delta > 0;
+  format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
+  if (device == nullptr) {
+    sums.live_delta = 0;
+    sums.window = 2 * kHeldBackBytes;
+    return;
+  }
+  const std::uint64_t live = add_pending(device);
   const std::uint64_t now = event_ns(process);
   if (CULPRIT_LIKELY(process.tables.time_lines.has_line(ordinal))) {
     process.tables.time_lines.note(ordinal, live, now, process.dump);
@@ -84,12 +102,28 @@ void flush_live_bytes(Process& process) {
     on_own_stack([&] { process.tables.time_lines.note(ordinal, live, now, process.dump); });
   }
   auto& state = static_cast<LiveState&>(process);
-  if (!grew || CULPRIT_LIKELY(!is_peak(state, ordinal, device, live) && !state.peak_breakdowns.wants(ordinal, live)))
-    return;
+  if (!grew || CULPRIT_LIKELY(!wants_reading(state, ordinal, device, live))) return;
   on_own_stack([&] {
     read_memory_at_peak(state, ordinal, device, live);
     breakdown_growth(state, ordinal, live, false);
   });
+}
+
+format::DeviceRecord* device_at_hand(Process& process, std::uint8_t ordinal, std::int64_t change) {
+  const ThreadSums& sums = thread_state.sums;
+  if (sums.live_device != ordinal || !process.tables.time_lines.has_line(ordinal)) return nullptr;
+  format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
+  if (CULPRIT_UNLIKELY(device == nullptr)) return nullptr;
+  const std::int64_t pending = sums.live_delta + change;
+  const std::uint64_t live =
+      __atomic_load_n(&device->live_bytes, __ATOMIC_RELAXED) + static_cast<std::uint64_t>(pending);
+  const bool grew = pending > 0;
+  return grew && wants_reading(static_cast<LiveState&>(process), ordinal, device, live) ? nullptr : device;
+}
+
+void flush_live_bytes_shortly(Process& process, format::DeviceRecord* device) {
+  const std::uint64_t live = add_pending(device);
+  process.tables.time_lines.note(thread_state.sums.live_device, live, event_ns(process), process.dump);
 }
 
 namespace {

@@ -75,8 +75,10 @@ TEST_CASE("memory that is allocated and freed over and over, out of order and el
   // Without stacks, or with stacks that are walked each time.
   const std::string variable = GENERATE("", "CULPRIT_DEPTH", "CULPRIT_VERIFY_STACKS");
   if (!variable.empty()) options.environment[variable] = variable == "CULPRIT_DEPTH" ? "0" : "1";
-  const Run run = run_preloaded("short_lives", {"memory", "churn"}, options);
-  INFO(variable << ": " << run.err);
+  const bool large = GENERATE(false, true);
+  const std::uint64_t bytes = large ? 64 << 20 : 4096;
+  const Run run = run_preloaded("short_lives", {large ? "large" : "memory", "churn"}, options);
+  INFO(variable << " " << bytes << ": " << run.err);
   REQUIRE(run.exit_code == 0);
   const Report report = read_report(run.dump());
   const nlohmann::json& summary = report.json.at("summary");
@@ -85,7 +87,12 @@ TEST_CASE("memory that is allocated and freed over and over, out of order and el
   CHECK(summary.at("allocations") == kMade);
   CHECK(summary.at("frees") == kMade - 5);
   CHECK(summary.at("unknown_frees") == 0);
-  CHECK(report.leaked_bytes() == 5 * 4096);
+  CHECK(report.leaked_bytes() == 5 * bytes);
+  const nlohmann::json& device = report.json.at("devices").at(0);
+  CHECK(device.at("live_bytes") == 5 * bytes);
+  // There are two threads, and each may hold 4 MiB back.
+  CHECK(device.at("peak_live_bytes") >= 7 * bytes);
+  CHECK(device.at("peak_live_bytes") <= 7 * bytes + (4 << 20));
   CHECK(report.error_count() == 0);
   if (variable != "CULPRIT_DEPTH") CHECK(live_of(report, "stream-ordered", "leave_here") == 5);
 }
@@ -98,7 +105,7 @@ TEST_CASE("memory that the driver refuses to free is still there", "[events]") {
   RunOptions options;
   options.environment["SIMCUDA_FAIL"] = "cuMemFreeAsync:303:700";
   const bool again = GENERATE(false, true);
-  std::vector<std::string> words = {"memory", "refused"};
+  std::vector<std::string> words = {GENERATE("memory", "large"), "refused"};
   if (again) words.push_back("retry");
   const Report report = read_report(run_preloaded("short_lives", words, options).dump());
   CHECK(live_of(report, "stream-ordered", "end_in_vain") == (again ? 0 : 1));

@@ -1,7 +1,7 @@
-// Events, streams or stream-ordered memory ("event", "stream", "memory"): made and ended over and over (churn), ended
-// out of order and by another thread, with five left at the end; or (refused) one that the driver refuses to end, as
-// SIMCUDA_FAIL=cuEventDestroy_v2:303:700 has it, after 302 others. With "retry" that one is ended at last. Or (twice)
-// one that the program ends twice, after 302 others.
+// Events, streams or stream-ordered memory ("event", "stream", "memory", "large": 64 MiB each): made and ended over and
+// over (churn), ended out of order and by another thread, with five left at the end; or (refused) one that the driver
+// refuses to end, as SIMCUDA_FAIL=cuEventDestroy_v2:303:700 has it, after 302 others. With "retry" that one is ended at
+// last. Or (twice) one that the program ends twice, after 302 others.
 #include <cuda_runtime_api.h>
 
 #include <cstring>
@@ -22,6 +22,7 @@ static constexpr Kind kStream = {
     [](Handle handle) { return cudaStreamDestroy(static_cast<cudaStream_t>(handle)); }};
 static constexpr Kind kMemory = {[](Handle* handle) { return cudaMallocAsync(handle, 4096, nullptr); },
                                  [](Handle handle) { return cudaFreeAsync(handle, nullptr); }};
+static constexpr Kind kLarge = {[](Handle* handle) { return cudaMallocAsync(handle, 64 << 20, nullptr); }, kMemory.end};
 static Kind kind;
 
 SUBJECT_FUNCTION Handle make_here() {
@@ -88,6 +89,7 @@ static void twice() {
 
 static Kind kind_of(const char* name) {
   if (std::strcmp(name, "memory") == 0) return kMemory;
+  if (std::strcmp(name, "large") == 0) return kLarge;
   return std::strcmp(name, "event") == 0 ? kEvent : kStream;
 }
 

@@ -1,5 +1,8 @@
 #include "interpose/dump/time_line.h"
 
+#include <thread>
+#include <vector>
+
 #include "tests/catch.h"
 #include "tests/unit/interpose/fixture.h"
 
@@ -77,4 +80,40 @@ TEST_CASE_METHOD(TimeLineFixture, "a time line takes what comes late, from any d
   CHECK(line(1).buckets[0].last == 30);
   CHECK(line(0).peak_bytes == 20);
   lines->note(255, 30, 5, *dump);  // no such device
+}
+
+TEST_CASE_METHOD(TimeLineFixture, "a value between those that a stretch has is its last one, and changes no other") {
+  const std::uint64_t bucket = 1 << 16;
+  lines->note(0, 900, 10, *dump);
+  lines->note(0, 100, 20, *dump);
+  const std::uint32_t state = line().state;
+  lines->note(0, 400, 30, *dump);
+  CHECK(line().state == state);  // by a store, without the lock
+  CHECK(line().buckets[0].last == 400);
+  CHECK(line().buckets[0].low == 0);
+  CHECK(line().buckets[0].high == 900);
+  lines->note(0, 500, bucket, *dump);
+  CHECK(line().buckets[1].low == 400);
+  CHECK(line().buckets[1].high == 500);
+  lines->note(0, 300, bucket + 1, *dump);
+  CHECK(line().buckets[1].low == 300);
+  CHECK(line().peak_bytes == 900);
+}
+
+TEST_CASE_METHOD(TimeLineFixture, "threads that note values at once keep the lowest, the highest and the peak") {
+  constexpr std::uint64_t kThreads = 4, kRounds = 20000;
+  std::vector<std::thread> threads;
+  for (std::uint64_t number = 0; number < kThreads; ++number) {
+    threads.emplace_back([&, number] {
+      for (std::uint64_t i = 0; i < kRounds; ++i) lines->note(0, 1000 + (i * 7 + number) % 500, i << 12, *dump);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const TimeLineRecord& record = line();
+  CHECK(record.peak_bytes == 1499);
+  CHECK(record.used <= kTimeLineBuckets);
+  for (std::uint32_t i = 1; i < record.used; ++i) {
+    const std::uint64_t low = record.buckets[i].low, high = record.buckets[i].high;
+    CHECK((low >= 1000 && low <= high && high <= 1499));
+  }
 }
