@@ -41,8 +41,8 @@ struct Made {
 CULPRIT_HOT void note_any_made(const Made& made, std::uint32_t space);
 CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint32_t space);
 // The short way for stream-ordered memory of the device's default pool, freed soon by its own thread. Returns false,
-// without a change, in all other cases: follow with the same for memory whose size the thread cannot hold back from the
-// device's sum, and then with note_made().
+// without a change, in all other cases. The first is for at most kHeldBackBytes; follow with the second, for any size,
+// and then with note_made().
 CULPRIT_HOT bool note_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream);
 CULPRIT_HOT bool note_large_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream);
 inline void note_made(const Made& made) {

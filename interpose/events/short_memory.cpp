@@ -50,19 +50,20 @@ __attribute__((always_inline)) inline bool place_at_hand(const Process& process,
 // size has functions of its own, because those for small ones then call no others.
 enum class Size : std::uint8_t { kSmall, kLarge };
 
-// The change is at hand in the constructor, if anywhere; make() makes it.
+// The constructor finds out whether the change is at hand; make() makes it. `now()`: event_ns().
 template <Size size>
 struct LiveChange;
 
 template <>
 struct LiveChange<Size::kSmall> {
-  static constexpr std::uint64_t kMostBytes = 2 * kHeldBackBytes;
+  static constexpr bool overflows(std::uint64_t) { return false; }  // the caller passes kHeldBackBytes at most
   __attribute__((always_inline)) LiveChange(Process&, std::uint8_t ordinal, std::int64_t change)
       : change(change),
         at_hand(thread_state.sums.live_device == ordinal &&
                 static_cast<std::uint64_t>(thread_state.sums.live_delta + change) + kHeldBackBytes <=
                     thread_state.sums.window) {}
-  __attribute__((always_inline)) void make(Process&) const {
+  template <typename Now>
+  __attribute__((always_inline)) void make(Process&, Now) const {
     ++thread_state.sums.changes;
     thread_state.sums.live_delta += change;
   }
@@ -72,13 +73,15 @@ struct LiveChange<Size::kSmall> {
 
 template <>
 struct LiveChange<Size::kLarge> {
-  static constexpr std::uint64_t kMostBytes = 1ULL << 56;  // more than any device has: no sum overflows
+  // No device has so much.
+  static constexpr bool overflows(std::uint64_t bytes) { return bytes > 1ULL << 56; }
   __attribute__((always_inline)) LiveChange(Process& process, std::uint8_t ordinal, std::int64_t change)
       : change(change), device(device_at_hand(process, ordinal, change)), at_hand(device != nullptr) {}
-  __attribute__((always_inline)) void make(Process& process) const {
+  template <typename Now>
+  __attribute__((always_inline)) void make(Process& process, Now now) const {
     ++thread_state.sums.changes;
     thread_state.sums.live_delta += change;
-    flush_live_bytes_shortly(process, device);
+    flush_live_bytes_shortly(process, device, now());
   }
   const std::int64_t change;
   format::DeviceRecord* const device;
@@ -95,7 +98,7 @@ __attribute__((always_inline)) inline bool note_memory_at_hand(Api api, std::uin
   Place place;
   Ref stack;
   if (CULPRIT_UNLIKELY(handle == 0) || CULPRIT_UNLIKELY(!place_at_hand(process, stream, &place)) ||
-      CULPRIT_UNLIKELY(bytes > LiveChange<size>::kMostBytes))
+      CULPRIT_UNLIKELY(LiveChange<size>::overflows(bytes)))
     return false;
   const LiveChange<size> live(process, place.device, static_cast<std::int64_t>(bytes));
   if (CULPRIT_UNLIKELY(!live.at_hand) || CULPRIT_UNLIKELY(thread.marks.label == kUnresolvedLabel) ||
@@ -128,7 +131,7 @@ __attribute__((always_inline)) inline bool note_memory_at_hand(Api api, std::uin
   ThreadPaths& paths = *thread.paths.all;
   if (CULPRIT_LIKELY(stack != 0)) paths.see(thread.paths.current);
   paths.made(ref, process.dump.at<AllocationRecord>(ref)->state, thread.paths.current);
-  live.make(process);
+  live.make(process, [&] { return now; });
   return true;
 }
 
@@ -172,7 +175,7 @@ inline bool Ending::end_at_hand() {
   ++thread.sums.ended;
   process->tables.live.retire(record_, process->dump, {stack_, thread.index, false, true}, &own);
   thread.paths.all->ended(record_);
-  live.make(*process);
+  live.make(*process, [&] { return event_ns(*process); });
   return true;
 }
 

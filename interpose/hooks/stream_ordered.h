@@ -11,6 +11,7 @@
 #include "interpose/events/events.h"
 #include "interpose/events/graph_memory.h"
 #include "interpose/hooks/hooks.h"
+#include "interpose/metering/live_bytes.h"
 #include "interpose/process/process.h"
 
 namespace culprit {
@@ -35,7 +36,7 @@ __attribute__((always_inline)) inline CUresult allocate_on_stream(Api api, Call 
   const CUresult status = call();
   if (CULPRIT_LIKELY(status == CUDA_SUCCESS) && CULPRIT_LIKELY(dptr != nullptr)) {
     if (pool != 0 || are_captures() ||
-        (CULPRIT_UNLIKELY(!note_memory_shortly(api, *dptr, bytes, stream)) &&
+        (CULPRIT_UNLIKELY(bytes > kHeldBackBytes || !note_memory_shortly(api, *dptr, bytes, stream)) &&
          !note_large_memory_shortly(api, *dptr, bytes, stream)))
       note_stream_ordered(api, *dptr, bytes, pool, stream);
   }

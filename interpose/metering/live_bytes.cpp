@@ -121,9 +121,9 @@ format::DeviceRecord* device_at_hand(Process& process, std::uint8_t ordinal, std
   return grew && wants_reading(static_cast<LiveState&>(process), ordinal, device, live) ? nullptr : device;
 }
 
-void flush_live_bytes_shortly(Process& process, format::DeviceRecord* device) {
+void flush_live_bytes_shortly(Process& process, format::DeviceRecord* device, std::uint64_t now_ns) {
   const std::uint64_t live = add_pending(device);
-  process.tables.time_lines.note(thread_state.sums.live_device, live, event_ns(process), process.dump);
+  process.tables.time_lines.note(thread_state.sums.live_device, live, now_ns, process.dump);
 }
 
 namespace {

@@ -84,9 +84,9 @@ CULPRIT_COLD void flush_live_bytes(Process& process);
 
 // For memory whose size a thread cannot hold back. device_at_hand(): the device's record, if flush_live_bytes_shortly()
 // does all that flush_live_bytes() would do after the calling thread's memory there changed by `change` more; nullptr:
-// something is to be read of the driver, or the dump grows. Neither changes errno.
+// something is to be read of the driver, or the dump grows. Neither changes errno. `now_ns`: event_ns().
 CULPRIT_HOT format::DeviceRecord* device_at_hand(Process& process, std::uint8_t ordinal, std::int64_t change);
-CULPRIT_HOT void flush_live_bytes_shortly(Process& process, format::DeviceRecord* device);
+CULPRIT_HOT void flush_live_bytes_shortly(Process& process, format::DeviceRecord* device, std::uint64_t now_ns);
 
 // Whether the process's bytes by NVML change by exactly `change`: the driver takes whole blocks of 2 MiB, what it has
 // in pools is not given back at once, and managed memory is in no process's figure.
