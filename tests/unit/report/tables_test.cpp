@@ -87,7 +87,7 @@ TEST_CASE("every cause has its words in the documents and in the page", "[report
   CHECK(words["causes"].size() == std::size(kCauses));
 }
 
-TEST_CASE("every type of evidence has its words in the documents and in the page", "[report][tables]") {
+TEST_CASE("every type of evidence has its words in the documents and in the page", "[report][tables][one-thread]") {
   const std::string whole = page();
   const std::string schema = text_of_file("SCHEMA.md");
   std::set<Cause> causes = {Cause::kCached, Cause::kNeverFreed};  // need no evidence
@@ -126,7 +126,7 @@ TEST_CASE("every format is in the help and in the documents", "[report][tables]"
   }
 }
 
-TEST_CASE("every sub-command is in the help and in the documents", "[report][tables]") {
+TEST_CASE("every sub-command is in the help and in the documents", "[report][tables][one-thread]") {
   const std::string help = shell("CULPRIT --help 2>/dev/null").out;
   const std::string manual = all_of_manual();
   for (const Command& command : make_commands()) {

@@ -148,7 +148,7 @@ TEST_CASE("declarations of PTX in all their forms", "[device-code]") {
   CHECK_FALSE(variables_of("no code", kHopper).all);
 }
 
-TEST_CASE("a damaged image ends no process", "[device-code]") {
+TEST_CASE("a damaged image ends no process", "[device-code][one-thread]") {
   std::mt19937 random(1);
   for (const char* name : {"plain.cubin", "plain.ptx", "zstd.fatbin", "lz4.fatbin"}) {
     const std::string image = image_of(name);

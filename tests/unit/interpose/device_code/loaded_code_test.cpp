@@ -98,7 +98,7 @@ TEST_CASE("kernels are known until any code ends", "[device-code]") {
   CHECK(kernels().empty());
 }
 
-TEST_CASE("code that is loaded and unloaded for ever leaves room", "[device-code]") {
+TEST_CASE("code that is loaded and unloaded for ever leaves room", "[device-code][one-thread]") {
   const auto code = new_table();
   const std::string image = kOtherImage;
   for (std::uint64_t handle = 1; handle < 50000; ++handle) {

@@ -132,7 +132,7 @@ class SimulatedKernel {
 
 }  // namespace
 
-TEST_CASE("the kernel finds a pointer at each place of large memory", "[device_search]") {
+TEST_CASE("the kernel finds a pointer at each place of large memory", "[device_search][one-thread]") {
   for (const std::uint64_t bytes : {std::uint64_t{65537}, 2 * kPieceBytes + 11, kPieceBytes + kWarpBytes + 9}) {
     for (const std::uint64_t near : {std::uint64_t{40}, kWarpBytes + 30, kPieceBytes, bytes - 8}) {
       SimulatedKernel search;
@@ -148,7 +148,7 @@ TEST_CASE("the kernel finds a pointer at each place of large memory", "[device_s
   }
 }
 
-TEST_CASE("the kernel believes tags as the search of the process does", "[device_search]") {
+TEST_CASE("the kernel believes tags as the search of the process does", "[device_search][one-thread]") {
   for (const std::uint64_t bytes : {4096ULL, 65536ULL, 300000ULL}) {
     for (const std::uint64_t at : {std::uint64_t{64}, std::uint64_t{67}, bytes - 8}) {
       for (const std::uint64_t word :
@@ -164,7 +164,7 @@ TEST_CASE("the kernel believes tags as the search of the process does", "[device
   }
 }
 
-TEST_CASE("the kernel finds what a plain look at random memory finds", "[device_search]") {
+TEST_CASE("the kernel finds what a plain look at random memory finds", "[device_search][one-thread]") {
   std::mt19937_64 random(7);
   for (int round = 0; round < 6; ++round) {
     SimulatedKernel search;
@@ -187,7 +187,7 @@ TEST_CASE("the kernel finds what a plain look at random memory finds", "[device_
   }
 }
 
-TEST_CASE("more pointers than there is room for are noticed", "[device_search]") {
+TEST_CASE("more pointers than there is room for are noticed", "[device_search][one-thread]") {
   SimulatedKernel search;
   SearchedBlock& block = search.add(16 * (kMostFound + 10), 0);
   for (std::uint64_t i = 0; i < kMostFound + 10; ++i) block.words[2 * i] = kHeapBegin + i % 0x100000;

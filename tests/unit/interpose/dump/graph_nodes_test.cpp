@@ -168,7 +168,7 @@ TEST_CASE_METHOD(GraphNodesFixture, "a failed capture takes its graph with it") 
   CHECK(run(0x201) == "2");
 }
 
-TEST_CASE_METHOD(GraphNodesFixture, "places of nodes are used again, and their number is bounded") {
+TEST_CASE_METHOD(GraphNodesFixture, "places of nodes are used again, and their number is bounded", "[one-thread]") {
   for (int round = 0; round < 100; ++round) {
     for (format::Ref record = 1; record <= 1000; ++record) REQUIRE(allocate(0x100, record));
     REQUIRE(instantiate(0x200, 0x100));

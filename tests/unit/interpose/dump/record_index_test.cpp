@@ -42,7 +42,7 @@ struct IndexFixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(IndexFixture, "record index: it does what a map does, through growth and erasure") {
+TEST_CASE_METHOD(IndexFixture, "record index: it does what a map does, through growth and erasure", "[one-thread]") {
   using Key = std::tuple<std::uint64_t, std::uint32_t, std::uint8_t>;
   std::map<Key, format::Ref> model;
   std::mt19937_64 random(7);

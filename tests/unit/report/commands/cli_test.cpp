@@ -53,7 +53,7 @@ TEST_CASE("help and version are on stdout", "[report][cli]") {
   }
 }
 
-TEST_CASE("wrong usage ends with 2 and says how to go on", "[report][cli]") {
+TEST_CASE("wrong usage ends with 2 and says how to go on", "[report][cli][one-thread]") {
   for (const char* line : {"CULPRIT 2>&1",
                            "CULPRIT bogus 2>&1",
                            "CULPRIT report 2>&1",
@@ -368,7 +368,7 @@ TEST_CASE("run reports the dumps that its command leaves", "[report][cli]") {
   }
 }
 
-TEST_CASE("without --format the name of the output file chooses the format", "[report][cli]") {
+TEST_CASE("without --format the name of the output file chooses the format", "[report][cli][one-thread]") {
   Dumps dumps;
   const auto content = [&](const std::string& name) { return file_text(dumps.folder.file(name)); };
   const auto report = [&](const std::string& options) {

@@ -14,7 +14,7 @@
 using namespace culprit::report;
 using namespace culprit::test;
 
-TEST_CASE("culprit help shows the same as --help", "[report][cli][help]") {
+TEST_CASE("culprit help shows the same as --help", "[report][cli][help][one-thread]") {
   CHECK(shell("CULPRIT help").out == shell("CULPRIT --help").out);
   for (const Command& command : make_commands()) {
     const std::string& name = command.options.command();
@@ -25,7 +25,7 @@ TEST_CASE("culprit help shows the same as --help", "[report][cli][help]") {
   CHECK(shell("CULPRIT -V").out == shell("CULPRIT --version").out);
 }
 
-TEST_CASE("the usage line has the program that a command starts", "[report][cli][help]") {
+TEST_CASE("the usage line has the program that a command starts", "[report][cli][help][one-thread]") {
   for (const Command& command : make_commands()) {
     const std::string& name = command.options.command();
     INFO(name);
@@ -35,7 +35,7 @@ TEST_CASE("the usage line has the program that a command starts", "[report][cli]
   }
 }
 
-TEST_CASE("descriptions in the help have 100 columns at most", "[report][cli][help]") {
+TEST_CASE("descriptions in the help have 100 columns at most", "[report][cli][help][one-thread]") {
   for (const Command& command : make_commands()) {
     std::istringstream help(shell("CULPRIT " + command.options.command() + " --help").out);
     for (std::string line; std::getline(help, line);) {

@@ -122,7 +122,7 @@ TEST_CASE("option --quiet keeps errors and exit codes, and drops the rest", "[re
   }
 }
 
-TEST_CASE("option --quiet and --verbose stand before and after the sub-command", "[report][messages]") {
+TEST_CASE("option --quiet and --verbose stand before and after the sub-command", "[report][messages][one-thread]") {
   const std::string command = kSomeLibrary + "CULPRIT ";
   for (const std::string line : {"--quiet run -- true", "-q run true", "run -q true", "run --quiet -- true"}) {
     INFO(line);

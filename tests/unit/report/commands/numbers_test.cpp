@@ -87,7 +87,7 @@ std::string answer(const OptionList& list, const Option& option, const std::stri
 }  // namespace
 
 TEST_CASE("each numeric option of each command answers a wrong value with its range, in a short message",
-          "[report][numbers]") {
+          "[report][numbers][one-thread]") {
   const std::string wrong[] = {"x",    "1.5x", "nan",        "inf",          "-inf", "1e400",    std::string(400, '9'),
                                "0x1",  "- 5",  "--",         "99999999999h", "1y",   "\x1b[31m", "18446744073709551617",
                                "-7.5", "1e99", "4294967297x"};

@@ -40,7 +40,7 @@ struct Files {
 
 }  // namespace
 
-TEST_CASE("FIFOs, devices and folders are no input", "[report][hostile]") {
+TEST_CASE("FIFOs, devices and folders are no input", "[report][hostile][one-thread]") {
   Files files;
   const TemporaryFolder empty;
   for (const std::string& bad :
@@ -64,7 +64,7 @@ TEST_CASE("FIFOs, devices and folders are no input", "[report][hostile]") {
   }
 }
 
-TEST_CASE("no file that an option or a variable names blocks a command", "[report][hostile]") {
+TEST_CASE("no file that an option or a variable names blocks a command", "[report][hostile][one-thread]") {
   Files files;
   const std::string socket = files.folder.file("socket");
   sockaddr_un address = {};

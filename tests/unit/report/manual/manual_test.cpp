@@ -14,7 +14,7 @@
 using namespace culprit::report;
 using namespace culprit::test;
 
-TEST_CASE("culprit help shows each page of the manual", "[report][manual]") {
+TEST_CASE("culprit help shows each page of the manual", "[report][manual][one-thread]") {
   const std::vector<std::string> topics = manual_topics();
   CHECK(topics.size() >= 15);
   const std::string general = shell("CULPRIT help").out;

@@ -50,7 +50,7 @@ Confusion over_seeds(std::uint64_t first, std::uint64_t seeds, Ranges ranges) {
 
 }  // namespace
 
-TEST_CASE("Of simulated programs those that leak are found, and no others") {
+TEST_CASE("Of simulated programs those that leak are found, and no others", "[one-thread]") {
   // 440 traces.
   const Confusion confusion = over_seeds(1, 20, Ranges::kTuned);
   INFO(confusion.text());
@@ -59,7 +59,8 @@ TEST_CASE("Of simulated programs those that leak are found, and no others") {
   CHECK(confusion.unknown_clean <= 0.1 * (confusion.right + confusion.false_alarms));
 }
 
-TEST_CASE("Of simulated programs with wider ranges and seeds of their own those that leak are found, and no others") {
+TEST_CASE("Of simulated programs with wider ranges and seeds of their own those that leak are found, and no others",
+          "[one-thread]") {
   const Confusion confusion = over_seeds(100000, 20, Ranges::kWide);
   INFO(confusion.text());
   CHECK(confusion.precision() >= 0.95);
@@ -67,7 +68,7 @@ TEST_CASE("Of simulated programs with wider ranges and seeds of their own those 
   CHECK(confusion.unknown_clean <= 0.1 * (confusion.right + confusion.false_alarms));
 }
 
-TEST_CASE("1 MiB a minute under 1 GiB a second of churn is found within 30 minutes") {
+TEST_CASE("1 MiB a minute under 1 GiB a second of churn is found within 30 minutes", "[one-thread]") {
   const Trace trace = churn_of_a_gibibyte(30, true);
   const RowJudgement found = judge_row(trace.history, trace.history.rows().front(), 0);
   CHECK(found.verdict == WatchVerdict::kLeaking);
