@@ -15,6 +15,13 @@ std::uint32_t cost_of_variable(const ObjectGraph& graph, const ObjectGraph::Vari
   return graph.strings[variable.name].find('.') == std::string::npos ? 1 : 4;
 }
 
+// A step that a program has no name for costs more. So do an exception's arguments, where an attribute has the same.
+std::uint32_t cost_of_edge(const ObjectGraph& graph, const ObjectGraph::Edge& edge) {
+  const std::string& name = graph.strings[edge.name];
+  if (name.empty()) return 2;
+  return name == ".args" && (graph.nodes[edge.from].flags & ObjectGraph::kException) != 0 ? 3 : 1;
+}
+
 }  // namespace
 
 HeapPaths::HeapPaths(const ObjectGraph& graph, const std::vector<MemoryBlock>& blocks)
@@ -32,11 +39,10 @@ const ObjectGraph::Node* HeapPaths::object(std::uint32_t node) const {
 }
 
 void HeapPaths::add_steps(const std::vector<MemoryBlock>& blocks) {
-  constexpr std::uint32_t kNoName = 2;  // a step that a program has no name for costs more
   for (const ObjectGraph::Variable& variable : graph_.variables)
     steps_.push_back({kRoot, variable.to + 1, variable.name, cost_of_variable(graph_, variable)});
   for (const ObjectGraph::Edge& edge : graph_.edges)
-    steps_.push_back({edge.from + 1, edge.to + 1, edge.name, graph_.strings[edge.name].empty() ? kNoName : 1});
+    steps_.push_back({edge.from + 1, edge.to + 1, edge.name, cost_of_edge(graph_, edge)});
   for (const ObjectGraph::Memory& memory : graph_.memory) {
     auto behind =
         std::upper_bound(blocks.begin(), blocks.end(), memory.address,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -65,6 +66,13 @@ std::string hint_of_graph(const PathWords& words, bool scalar) {
   return words.container.empty() || words.container == "tuple"
              ? "a value that is kept needs no graph: loss.item(), or loss.detach()"
              : "append loss.item() or loss.detach(): each loss keeps the graph of its step";
+}
+
+// Whether the references of this object go together: no program drops one of them alone.
+bool is_whole(const ObjectGraph& graph, const ObjectGraph::Node* node) {
+  static const std::set<std::string_view> kTypes = {"generator", "coroutine", "async_generator", "frame"};
+  return node != nullptr &&
+         ((node->flags & ObjectGraph::kException) != 0 || kTypes.count(graph.strings[node->type]) != 0);
 }
 
 class Finder {
@@ -187,6 +195,8 @@ class Finder {
   // The keeper of memory that is kept in several ways. They part after the last object that all of them lead over.
   Keeper shared(KeeperKind kind, const HeapPaths::Path& path, const PathWords& words, std::uint32_t node) {
     const std::uint32_t above = paths_.dominator_of(node);
+    if (is_whole(paths_.graph(), paths_.object(above)))
+      return keeper(kind, words.text, words.id_text, hint_on(path, kind, words));
     std::string before;
     for (std::size_t i = 0; i < path.size() && above != HeapPaths::kRoot; ++i) {
       if (path[i]->to != above) continue;

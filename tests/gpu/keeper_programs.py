@@ -442,7 +442,34 @@ class Lazy(types.ModuleType):
 sys.modules["lazy"] = Lazy("lazy")
 sys.modules["lazy"].table = mib(24)
 """
+CONTEXT_COPY = """
+import contextvars
+variable = contextvars.ContextVar("batch")
+context = contextvars.copy_context()
+context.run(lambda: variable.set(mib(24)))
+"""
+OWN_EXCEPTION = """
+class BatchError(Exception):
+    def __init__(self, batch):
+        self.batch = batch
+def work():
+    raise BatchError(mib(24))
+try:
+    work()
+except BatchError as error:
+    last_error = error.with_traceback(None)
+"""
+LOOP = """
+def pairs():
+    for batch, _ in zip([mib(24)], [1]):
+        yield 1
+stream = pairs()
+next(stream)
+"""
 NEIGHBOURS = [
+    ("copy of a context", CONTEXT_COPY, [("variable", "`context[batch]`", 24)]),
+    ("attribute of an exception", OWN_EXCEPTION, [("variable", "`last_error.batch`", 24)]),
+    ("loop of a generator", LOOP, [("variable", "`stream -> pairs() line 4: batch`", 24)]),
     ("numpy array", NUMPY_ARRAY, [("variable", "`replay.data`, a ndarray", 24)]),
     ("retain_grad", RETAINED_GRADIENT, [("variable", "`middle`", 24), ("gradients", "`middle.grad`", 24)]),
     ("autograd's node", NODE, [("autograd", "`node`" + GRAPH, 12)]),

@@ -225,7 +225,9 @@ class _Graph:
                 continue
             self.edge(thing, value, f".{name}")
         if flags & _RAISED:
-            for name in "__traceback__", "__cause__", "__context__", "args":
+            # A group has its exceptions in its arguments, too.
+            group = any(name == "exceptions" for name, _ in self.slots[kind])
+            for name in ("__traceback__", "__cause__", "__context__") + (() if group else ("args",)):
                 self.edge(thing, _types.read(thing, name), f".{name}")
 
     def _name_function(self, function: "Any") -> None:
@@ -246,8 +248,18 @@ class _Graph:
         self.edge(function, function.__kwdefaults__, ".__kwdefaults__")
 
     def _name_locals(self, owner: "Any", frame: "Any", prefix: str) -> None:
-        for key, value in _referrers._variables_of(frame).items():
+        variables = _referrers._variables_of(frame)
+        for key, value in variables.items():
             self.edge(owner, value, f"{prefix}: {key}")
+        # On the frame's stack: a loop's iterator, which may have the last values, as zip() has.
+        known = {id(value) for value in variables.values()}
+        for value in gc.get_referents(owner):
+            if id(value) in self.index and id(value) not in known and self._iterates(type(value)):
+                self.edge(owner, value, f"{prefix}: an iterator")
+
+    @staticmethod
+    def _iterates(kind: type) -> bool:
+        return any("__next__" in _types.attributes_of_type.__get__(base) for base in _types.mro(kind))
 
     def _name_suspended(self, thing: "Any", kind: type) -> None:
         for field in "gi_frame", "cr_frame", "ag_frame":
@@ -305,13 +317,18 @@ def _add_others(found: "list[tuple[Any, str, Any]]", known: "list[Any]", owners:
 
 
 def _add_context_variables(graph: _Graph, things: "list[Any]") -> None:
+    """Of the contexts that threads are in. A copy of one is an object of the program: its variables are steps."""
     contexts = getattr(sys.modules.get("_contextvars"), "Context", None)
     for thing in things:
-        if type(thing) is contexts:
-            for variable, value in thing.items():
-                number = graph.index.get(id(value))
-                if number is not None:
-                    graph.variables += (number, graph.string(f"{variable.name}, a context variable"), 0)
+        if type(thing) is not contexts:
+            continue
+        entered = graph.nodes[4 * graph.index[id(thing)] + 3] != 0
+        for variable, value in thing.items():
+            number = graph.index.get(id(value))
+            if number is not None and entered:
+                graph.variables += (number, graph.string(f"{variable.name}, a context variable"), 0)
+            elif number is not None:
+                graph.edge(thing, value, f"[{variable.name}]"[:_LONGEST])
 
 
 def _add_signal_handlers(graph: _Graph) -> None:

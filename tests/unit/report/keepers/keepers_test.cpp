@@ -264,6 +264,24 @@ TEST_CASE("two attributes of one object are named both", "[keepers]") {
   CHECK(heap.rows().count("variable shared by `trainer.all`, `trainer.ema` and `trainer.last`: free all") == 1);
 }
 
+TEST_CASE("the parts of an exception and of a suspended function go together", "[keepers]") {
+  Heap heap;
+  const std::uint32_t error = heap.object("BatchError", ObjectGraph::kException), tensor = heap.tensor(4);
+  const std::uint32_t arguments = heap.object("tuple", ObjectGraph::kContainer, 1);
+  heap.edge(error, arguments, ".args");
+  heap.edge(arguments, tensor, "[0]");
+  const std::uint32_t own = heap.object("dict");
+  heap.edge(error, own, "");
+  heap.edge(own, tensor, ".batch");
+  heap.variable("last_error", error);
+  const std::uint32_t stream = heap.object("generator"), pairs = heap.object("zip"), other = heap.tensor(2);
+  heap.edge(stream, other, " -> batches() line 4: batch");
+  heap.edge(stream, pairs, " -> batches() line 4: an iterator");
+  heap.edge(pairs, other, "");
+  heap.variable("stream", stream);
+  CHECK(heap.rows() == Rows{{"variable `last_error.batch`", 4}, {"variable `stream -> batches() line 4: batch`", 2}});
+}
+
 TEST_CASE("a model's parameters are its own, whatever saved them", "[keepers]") {
   Heap heap;
   const std::uint32_t net = heap.object("Linear", ObjectGraph::kModule),
