@@ -90,14 +90,15 @@ TimeLineRecord* TimeLines::line(std::uint8_t device, DumpWriter& dump) {
     auto* line = dump.at<TimeLineRecord>(made);
     line->device = device;
     line->bucket_ns = kFirstBucketNs;
-    __atomic_store_n(&lines_[device], made, __ATOMIC_RELAXED);
+    __atomic_store_n(&lines_[device], made, __ATOMIC_RELEASE);
   }
   return dump.at<TimeLineRecord>(lines_[device]);
 }
 
 void TimeLines::note(std::uint8_t device, std::uint64_t live, std::uint64_t now_ns, DumpWriter& dump) {
   if (device >= ContextTable::kMostDevices || dump.stopped()) return;
-  if (has_line(device) && note_within(dump.at<TimeLineRecord>(lines_[device]), live, now_ns)) return;
+  const format::Ref known = __atomic_load_n(&lines_[device], __ATOMIC_ACQUIRE);
+  if (known != 0 && note_within(dump.at<TimeLineRecord>(known), live, now_ns)) return;
   constexpr std::uint32_t kLongestMs = 100;
   if (!lock_.try_lock_for(kLongestMs, thread_locks.owner())) return;
   if (TimeLineRecord* record = line(device, dump)) {
