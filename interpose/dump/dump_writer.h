@@ -94,6 +94,10 @@ class DumpWriter {
   T* at(format::Ref ref) const {
     return reinterpret_cast<T*>(base_ + static_cast<std::uint64_t>(ref) * format::kRefUnit);
   }
+  // Of a record that for_each_record() visits.
+  format::Ref ref_of(const void* record) const {
+    return static_cast<format::Ref>((static_cast<const unsigned char*>(record) - base_) / format::kRefUnit);
+  }
   format::Header* header() const { return reinterpret_cast<format::Header*>(base_); }
   const char* path() const { return path_; }
   // False: the dump is in private memory and is lost when the process ends.

@@ -190,8 +190,9 @@ namespace {
 std::uint64_t key_of(const ReleaseRecord& release) {
   std::uint64_t words[] = {release.stack,  release.teardown_stack,
                            release.device, static_cast<std::uint64_t>(release.kind),
-                           release.api,    std::uint64_t{release.label} << 32 | release.evidence};
-  return hash_words(words, 6, 0);
+                           release.api,    std::uint64_t{release.label} << 32 | release.evidence,
+                           release.name};
+  return hash_words(words, 7, 0);
 }
 
 }  // namespace
@@ -202,7 +203,7 @@ bool ReleaseTable::add(const ReleaseRecord& added, DumpWriter& dump) {
   SpinGuard guard(lock_);
   HashIndex::Entry* entry = index_.find(key);
   if (entry == nullptr && index_.size() >= kCapacity) {
-    release.stack = release.teardown_stack = release.label = release.evidence = 0;
+    release.stack = release.teardown_stack = release.label = release.evidence = release.name = 0;
     add_counter(dump.header()->merged_stacks, 1);
     key = key_of(release);
     entry = index_.find(key);

@@ -125,8 +125,8 @@ class EvidenceTable {
   HashIndex index_;
 };
 
-// Memory that was released with its context, summed by (stack, teardown stack, device, kind, api). When the table is
-// full, new combinations are summed by (device, kind, api) alone, without stacks.
+// Memory that was released with its context, summed by (stack, teardown stack, device, kind, api, name). When the table
+// is full, new combinations are summed by (device, kind, api) alone, without stacks.
 class ReleaseTable {
  public:
   // Adds one allocation (`count` 1) to its sum. Returns false when there is no room.

@@ -3,6 +3,7 @@
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/control/marks.h"
 #include "interpose/control/recording_switch.h"
+#include "interpose/events/allocation_names.h"
 #include "interpose/events/pool_places.h"
 #include "interpose/events/probes.h"
 #include "interpose/events/record_ends.h"
@@ -344,6 +345,7 @@ void Teardown::finish_here(Process* process, CUresult status) {
   process->tables.contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
   meter_of(*process).note_context_ended(*process, context_);
   code_of(*process).forget_kernels();
+  AllocationNames names(*process);
   process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref ref, EndedBy* by) {
     if (record.context != context_) return false;
     if (record.kind == Kind::kGraphExec) note_executable_without_context(record);
@@ -368,6 +370,7 @@ void Teardown::finish_here(Process* process, CUresult status) {
     release.kind = record.kind;
     release.evidence = record.evidence;
     release.label = record.kind == Kind::kVmmMapping ? 0 : record.label;
+    release.name = names.name_of(record);
     if (!process->tables.releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
     return true;
   });

@@ -38,7 +38,7 @@ struct ErrorRecord {
 static_assert(sizeof(ErrorRecord) == 96);
 
 // Memory that the program did not free and that was released with its context, summed per (stack, teardown stack,
-// device, kind).
+// device, kind, name).
 struct ReleaseRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref stack;            // where the memory was allocated
@@ -57,7 +57,7 @@ struct ReleaseRecord {
   std::uint8_t reserved0[2];
   Ref evidence;  // EvidenceRecord of the memory when the context ended; 0 = none
   Ref label;     // LabelRecord of the memory; 0 = no mark or range was open
-  std::uint8_t reserved1[4];
+  Ref name;      // MarkRecord of kind kRegionName: the program's name of the memory; 0 = none
 };
 static_assert(sizeof(ReleaseRecord) == 80);
 

@@ -71,7 +71,7 @@ class Judge {
     for (std::uint32_t thread : from.threads) add_thread(thread, &group);
     group.marks = mark_shares(dump_, from.labels);
     group.region_bytes = from.region_bytes;
-    group.names = name_shares(dump_, from);
+    group.names = name_shares(dump_, from.names);
     group.heaps = heap_uses(dump_, from);
     if (from.outer.ref != 0) group.outside = outside_of(from.outer.record);
     group.evidence = evidence_.of(from);
@@ -86,6 +86,7 @@ class Judge {
     group.last_ns = from.last_ns;
     add_thread(from.thread, &group);
     if (from.label != 0) group.marks = mark_shares(dump_, {{from.label, {from.count, from.bytes}}});
+    if (from.name != 0) group.names = name_shares(dump_, {{from.name, from.count}});
     group.evidence = evidence_.of(from);
     file(std::move(group), false);
   }

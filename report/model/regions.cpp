@@ -27,9 +27,9 @@ void put_in_order(std::map<std::string, std::uint64_t>&& counts, std::vector<Nam
 
 }  // namespace
 
-std::vector<NameShare> name_shares(const Dump& dump, const AllocationGroup& group) {
+std::vector<NameShare> name_shares(const Dump& dump, const std::map<format::Ref, std::uint64_t>& names_of_records) {
   std::map<std::string, std::uint64_t> counts;
-  for (const auto& [ref, count] : group.names) {
+  for (const auto& [ref, count] : names_of_records) {
     const std::string name = name_of(dump, ref);
     if (!name.empty()) counts[name] += count;
   }

@@ -38,7 +38,7 @@ struct Outside {
 };
 
 // Most frequent first.
-std::vector<NameShare> name_shares(const Dump& dump, const AllocationGroup& group);
+std::vector<NameShare> name_shares(const Dump& dump, const std::map<format::Ref, std::uint64_t>& names);
 // By name.
 std::vector<HeapUse> heap_uses(const Dump& dump, const AllocationGroup& group);
 

@@ -80,6 +80,20 @@ TEST_CASE("an allocation that nothing announced has the name that the program ga
   CHECK(names == std::vector<std::string>{"first name", "weights"});
 }
 
+TEST_CASE("memory that went with its context has the name that the program gave it", "[regions]") {
+  const Announced announced("reset");
+  if (!announced.known) return;
+  REQUIRE(announced.report.leaked_count() == 3);
+  std::vector<std::string> names;
+  for (const Group& group : announced.report.leaks) {
+    CHECK(group.cause == "context-teardown");
+    for (const nlohmann::json& one : group.json.value("names", nlohmann::json::array()))
+      names.push_back(one.at("name"));
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"first name", "weights"});
+}
+
 TEST_CASE("the heap of regions is explained with its leak", "[regions]") {
   const Announced announced("leak");
   if (!announced.known) return;

@@ -322,7 +322,8 @@ int main(int, char** argv) {
   if (what == "held") keep_one();
   domain = nvtxDomainCreateA("pools");
   if (what == "leak") leak_regions();
-  if (what == "named") name_allocations();
+  if (what == "named" || what == "reset") name_allocations();
+  if (what == "reset") CHECKED(cudaDeviceReset());
   if (what == "end") end_all();
   if (what == "free_around") free_around();
   if (what == "batches") use_batches();
