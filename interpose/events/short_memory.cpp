@@ -48,14 +48,13 @@ __attribute__((always_inline)) inline bool place_at_hand(const Process& process,
 
 // A thread holds small changes of its device's live bytes back (change_live_bytes()), and adds large ones at once. Each
 // size has functions of its own, because those for small ones then call no others.
-enum class Size : std::uint8_t { kSmall, kLarge };
-
+//
 // The constructor finds out whether the change is at hand; make() makes it. `now()`: event_ns().
-template <Size size>
+template <bool large>
 struct LiveChange;
 
 template <>
-struct LiveChange<Size::kSmall> {
+struct LiveChange<false> {
   static constexpr bool overflows(std::uint64_t) { return false; }  // the caller passes kHeldBackBytes at most
   __attribute__((always_inline)) LiveChange(Process&, std::uint8_t ordinal, std::int64_t change)
       : change(change),
@@ -72,7 +71,7 @@ struct LiveChange<Size::kSmall> {
 };
 
 template <>
-struct LiveChange<Size::kLarge> {
+struct LiveChange<true> {
   // No device has so much.
   static constexpr bool overflows(std::uint64_t bytes) { return bytes > 1ULL << 56; }
   __attribute__((always_inline)) LiveChange(Process& process, std::uint8_t ordinal, std::int64_t change)
@@ -88,7 +87,7 @@ struct LiveChange<Size::kLarge> {
   const bool at_hand;
 };
 
-template <Size size>
+template <bool large>
 __attribute__((always_inline)) inline bool note_memory_at_hand(Api api, std::uint64_t handle, std::uint64_t bytes,
                                                                CUstream stream) {
   Recording recording(Recording::Kind::kQuick);
@@ -98,9 +97,9 @@ __attribute__((always_inline)) inline bool note_memory_at_hand(Api api, std::uin
   Place place;
   Ref stack;
   if (CULPRIT_UNLIKELY(handle == 0) || CULPRIT_UNLIKELY(!place_at_hand(process, stream, &place)) ||
-      CULPRIT_UNLIKELY(LiveChange<size>::overflows(bytes)))
+      CULPRIT_UNLIKELY(LiveChange<large>::overflows(bytes)))
     return false;
-  const LiveChange<size> live(process, place.device, static_cast<std::int64_t>(bytes));
+  const LiveChange<large> live(process, place.device, static_cast<std::int64_t>(bytes));
   if (CULPRIT_UNLIKELY(!live.at_hand) || CULPRIT_UNLIKELY(thread.marks.label == kUnresolvedLabel) ||
       CULPRIT_UNLIKELY(culprit_alloc_semaphore != 0) || CULPRIT_UNLIKELY(!stack_at_hand(process, &stack)) ||
       (CULPRIT_LIKELY(stack != 0) && CULPRIT_UNLIKELY(!thread.paths.all->has_room())))
@@ -138,11 +137,11 @@ __attribute__((always_inline)) inline bool note_memory_at_hand(Api api, std::uin
 }  // namespace
 
 bool note_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream) {
-  return note_memory_at_hand<Size::kSmall>(api, handle, bytes, stream);
+  return note_memory_at_hand<false>(api, handle, bytes, stream);
 }
 
 bool note_large_memory_shortly(Api api, std::uint64_t handle, std::uint64_t bytes, CUstream stream) {
-  return note_memory_at_hand<Size::kLarge>(api, handle, bytes, stream);
+  return note_memory_at_hand<true>(api, handle, bytes, stream);
 }
 
 bool Ending::begin_short() {
@@ -164,8 +163,7 @@ inline bool Ending::end_at_hand() {
   if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(record_ == 0)) return false;
   ThreadState& thread = thread_state;
   const AllocationRecord& record = *process->dump.at<AllocationRecord>(record_);
-  const LiveChange<large ? Size::kLarge : Size::kSmall> live(*process, record.device,
-                                                             -static_cast<std::int64_t>(record.bytes));
+  const LiveChange<large> live(*process, record.device, -static_cast<std::int64_t>(record.bytes));
   ThreadRecords& own = thread.memory->records;
   if (CULPRIT_UNLIKELY(record.kind != Kind::kStreamOrdered) || CULPRIT_UNLIKELY(record.flags != 0) ||
       CULPRIT_UNLIKELY(record.thread != thread.index) || CULPRIT_UNLIKELY(!live.at_hand) ||

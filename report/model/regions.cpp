@@ -27,14 +27,14 @@ void put_in_order(std::map<std::string, std::uint64_t>&& counts, std::vector<Nam
 
 }  // namespace
 
-std::vector<NameShare> name_shares(const Dump& dump, const std::map<format::Ref, std::uint64_t>& names_of_records) {
-  std::map<std::string, std::uint64_t> counts;
-  for (const auto& [ref, count] : names_of_records) {
+std::vector<NameShare> name_shares(const Dump& dump, const std::map<format::Ref, std::uint64_t>& counts) {
+  std::map<std::string, std::uint64_t> by_name;
+  for (const auto& [ref, count] : counts) {
     const std::string name = name_of(dump, ref);
-    if (!name.empty()) counts[name] += count;
+    if (!name.empty()) by_name[name] += count;
   }
   std::vector<NameShare> names;
-  put_in_order(std::move(counts), &names);
+  put_in_order(std::move(by_name), &names);
   return names;
 }
 

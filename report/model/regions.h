@@ -37,8 +37,8 @@ struct Outside {
   std::string place;  // "pool.cpp:20  make_pool"
 };
 
-// Most frequent first.
-std::vector<NameShare> name_shares(const Dump& dump, const std::map<format::Ref, std::uint64_t>& names);
+// `counts`: by MarkRecord. Most frequent first.
+std::vector<NameShare> name_shares(const Dump& dump, const std::map<format::Ref, std::uint64_t>& counts);
 // By name.
 std::vector<HeapUse> heap_uses(const Dump& dump, const AllocationGroup& group);
 
