@@ -93,9 +93,10 @@ bool has_value(const char* descriptor, const char* target) {
   return count == nullptr || std::strtoull(count + sizeof(kCount) - 1, nullptr, 16) >= kLeastPointer;
 }
 
-bool has_posix_message(int descriptor) {
+// An empty one may have the value of mq_notify(), which is not shown.
+bool is_posix_queue(int descriptor) {
   struct mq_attr state = {};
-  return system_call(SYS_mq_getsetattr, descriptor, nullptr, &state) == 0 && state.mq_curmsgs != 0;
+  return system_call(SYS_mq_getsetattr, descriptor, nullptr, &state) == 0;
 }
 
 // Memory that has no name, and a mapping only where the program made one.
@@ -134,7 +135,7 @@ bool keeps_words(const char* name) {
   }
   const int descriptor = static_cast<int>(std::strtol(name, nullptr, 10));
   return has_own_message(descriptor, target.text) || has_value(name, target.text) ||
-         has_bytes(descriptor, target.text) || has_posix_message(descriptor);
+         has_bytes(descriptor, target.text) || is_posix_queue(descriptor);
 }
 
 }  // namespace

@@ -134,7 +134,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kPlaces = {
       "end-of-large-chunk"}},
     {"unreadable", {"no-access"}},
     {"kernel-holds",
-     {"epoll", "pipe", "sockets", "timer-value", "queued-signal", "mq", "msg", "detached", "eventfd", "memfd"}},
+     {"epoll", "pipe", "sockets", "timer-value", "queued-signal", "mq", "mq-notify", "msg", "detached", "eventfd",
+      "memfd"}},
     {"threads", {"thread"}},
 };
 

@@ -63,13 +63,21 @@ SUBJECT_FUNCTION void keep_in_kernel(const std::string& how, void* (*allocate)()
     value.sival_ptr = allocate();
     if (sigqueue(getpid(), SIGRTMIN + 1, value) != 0) abort();
   }
-  if (how == "mq") {
+  if (how == "mq" || how == "mq-notify") {
     const std::string name = "/culprit." + std::to_string(getpid());
     struct mq_attr attributes = {};
     attributes.mq_maxmsg = 1;
     attributes.mq_msgsize = sizeof(void*);
     const mqd_t queue = mq_open(name.c_str(), O_CREAT | O_RDWR, 0600, &attributes);
     mq_unlink(name.c_str());
+    if (how == "mq-notify") {
+      sigevent event = {};
+      event.sigev_notify = SIGEV_SIGNAL;
+      event.sigev_signo = SIGUSR1;
+      event.sigev_value.sival_ptr = allocate();
+      if (mq_notify(queue, &event) != 0) abort();
+      return;
+    }
     void* pointer = allocate();
     if (mq_send(queue, reinterpret_cast<char*>(&pointer), sizeof(pointer), 0) != 0) abort();
   }
