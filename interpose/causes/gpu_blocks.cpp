@@ -20,12 +20,12 @@ bool is_addressed(Kind kind) {
 }
 
 // Whether the driver keeps no pointer of the program for such a thing. A graph has parameters of kernels, a texture
-// the memory that it reads, a user object the argument of its destructor; VMM memory, arrays, regions and imported
-// memory are not read. Registered memory is the program's own, and is read as such.
+// the memory that it reads, a user object the argument of its destructor; VMM memory, arrays and imported memory are
+// not read. Registered memory is the program's own, and is read as such; a region is read with the memory around it.
 bool is_harmless(Kind kind) {
   return kind == Kind::kRegisteredHost || kind == Kind::kMemoryPool || kind == Kind::kContext ||
          kind == Kind::kPrimaryContext || kind == Kind::kStream || kind == Kind::kEvent || kind == Kind::kModule ||
-         kind == Kind::kLibrary;
+         kind == Kind::kLibrary || kind == Kind::kRegion || kind == Kind::kHeap;
 }
 
 template <typename Visit>

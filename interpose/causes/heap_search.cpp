@@ -192,8 +192,10 @@ class HeapSearcher {
 
   void read_block(std::uint32_t number, std::uint64_t offset, std::uint64_t count) {
     if (pass_ == Pass::kProbe) {
-      for (std::uint64_t i = 0; i < count; ++i)
-        found_one_ = found_one_ || handles_.is_missing(block_[i]) || pieces_.find_inside(block_[i]) != nullptr;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        found_one_ = found_one_ || handles_.is_missing(block_[i]);
+        pieces_.visit_around(block_[i], [&](MemoryPiece*) { found_one_ = true; });
+      }
     } else if (pass_ == Pass::kFind && (nodes_[number].flags & kNodeWindow) != 0) {
       find_in_window(number, offset, count);
     } else if (pass_ == Pass::kFind) {
@@ -223,10 +225,10 @@ class HeapSearcher {
   // A holder of the handle itself, which may be found later, comes before these.
   void find_middles(std::uint32_t number, std::uint64_t offset, std::uint64_t count) {
     for (std::uint64_t i = 0; i < count; ++i) {
-      MemoryPiece* piece = pieces_.find_inside(block_[i]);
-      if (piece == nullptr) continue;
-      write(number, piece->allocation, piece->tag, (offset / sizeof(std::uint64_t) + i) | format::kHeapMiddle);
-      pieces_.set_found(piece);
+      pieces_.visit_around(block_[i], [&](MemoryPiece* piece) {
+        write(number, piece->allocation, piece->tag, (offset / sizeof(std::uint64_t) + i) | format::kHeapMiddle);
+        pieces_.set_found(piece);
+      });
     }
   }
 

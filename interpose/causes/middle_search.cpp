@@ -12,7 +12,7 @@ struct Search {
 
   bool match(const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
     for (std::uint64_t i = 0; i < count; ++i) {
-      note(pieces.find_inside(words[i]), address + i * sizeof(words[0]));
+      pieces.visit_around(words[i], [&](MemoryPiece* piece) { note(piece, address + i * sizeof(words[0])); });
       if (i + 1 < count) match_between(words[i], words[i + 1], address + i * sizeof(words[0]));
     }
     return pieces.missing() != 0;
@@ -22,13 +22,13 @@ struct Search {
   void match_between(std::uint64_t word, std::uint64_t next, std::uint64_t address) {
     for (unsigned byte = 1; byte < sizeof(word); ++byte) {
       const std::uint64_t handle = word >> 8 * byte | next << 8 * (sizeof(word) - byte);
-      MemoryPiece* piece = pieces.find(handle);
-      if (piece != nullptr && piece->begin == handle) note(piece, address + byte);
+      pieces.visit(handle, [&](MemoryPiece* piece) {
+        if (piece->begin == handle) note(piece, address + byte);
+      });
     }
   }
 
   void note(MemoryPiece* piece, std::uint64_t address) {
-    if (piece == nullptr) return;
     found(context, piece->allocation, piece->tag, address);
     pieces.set_found(piece);
   }

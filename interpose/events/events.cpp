@@ -3,7 +3,7 @@
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/control/marks.h"
 #include "interpose/control/recording_switch.h"
-#include "interpose/events/allocation_names.h"
+#include "interpose/events/announced_memory.h"
 #include "interpose/events/pool_places.h"
 #include "interpose/events/probes.h"
 #include "interpose/events/record_ends.h"
@@ -345,7 +345,26 @@ void Teardown::finish_here(Process* process, CUresult status) {
   process->tables.contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
   meter_of(*process).note_context_ended(*process, context_);
   code_of(*process).forget_kernels();
-  AllocationNames names(*process);
+  AnnouncedMemory announced(*process);
+  const auto note_release = [&](const AllocationRecord& record, std::uint8_t device, std::uint64_t bytes, Ref name) {
+    format::ReleaseRecord release = {};
+    release.stack = record.stack;
+    release.teardown_stack = stack_;
+    release.api = record.api;
+    release.teardown_api = static_cast<std::uint16_t>(api_);
+    release.count = 1;
+    release.bytes = bytes;
+    release.first_ns = release.last_ns = record.time_ns;
+    release.teardown_ns = now;
+    release.thread = record.thread;
+    release.context = context_;
+    release.device = device;
+    release.kind = record.kind;
+    release.evidence = record.evidence;
+    release.label = record.kind == Kind::kVmmMapping ? 0 : record.label;
+    release.name = name;
+    if (!process->tables.releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
+  };
   process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref ref, EndedBy* by) {
     if (record.context != context_) return false;
     if (record.kind == Kind::kGraphExec) note_executable_without_context(record);
@@ -355,25 +374,13 @@ void Teardown::finish_here(Process* process, CUresult status) {
     count_end(*process, record);
     if (!is_memory(record.kind)) return true;  // streams, events and modules may be released with their context
     *by = {stack_, thread_state.index, true, true};
-    format::ReleaseRecord release = {};
-    release.stack = record.stack;
-    release.teardown_stack = stack_;
-    release.api = record.api;
-    release.teardown_api = static_cast<std::uint16_t>(api_);
-    release.count = 1;
-    release.bytes = physical_bytes(record);
-    release.first_ns = release.last_ns = record.time_ns;
-    release.teardown_ns = now;
-    release.thread = record.thread;
-    release.context = record.context;
-    release.device = record.device;
-    release.kind = record.kind;
-    release.evidence = record.evidence;
-    release.label = record.kind == Kind::kVmmMapping ? 0 : record.label;
-    release.name = names.name_of(record);
-    if (!process->tables.releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
+    note_release(record, record.device, physical_bytes(record), announced.name_of(record));
+    announced.take_regions(record, [&](const AllocationRecord& region) {
+      note_release(region, record.device, region.bytes, region.announced.name);
+    });
     return true;
   });
+  announced.end_taken();
 }
 
 }  // namespace culprit

@@ -38,7 +38,7 @@ struct ErrorRecord {
 static_assert(sizeof(ErrorRecord) == 96);
 
 // Memory that the program did not free and that was released with its context, summed per (stack, teardown stack,
-// device, kind, name).
+// device, kind, name); and the regions in such memory, whose bytes are those of the memory.
 struct ReleaseRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref stack;            // where the memory was allocated

@@ -80,12 +80,12 @@ class Judge {
 
   void add(const ReleaseRecord& from) {
     Group group = make_group(from.stack, from.kind, from.api, from.device);
-    group.bytes = from.bytes;
+    (from.kind == Kind::kRegion ? group.region_bytes : group.bytes) = from.bytes;
     group.count = from.count;
     group.first_ns = from.first_ns;
     group.last_ns = from.last_ns;
     add_thread(from.thread, &group);
-    if (from.label != 0) group.marks = mark_shares(dump_, {{from.label, {from.count, from.bytes}}});
+    if (from.label != 0) group.marks = mark_shares(dump_, {{from.label, {from.count, group.bytes}}});
     if (from.name != 0) group.names = name_shares(dump_, {{from.name, from.count}});
     group.evidence = evidence_.of(from);
     file(std::move(group), false);

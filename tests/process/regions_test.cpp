@@ -94,6 +94,24 @@ TEST_CASE("memory that went with its context has the name that the program gave 
   CHECK(names == std::vector<std::string>{"first name", "weights"});
 }
 
+TEST_CASE("regions go with the context of their memory", "[regions]") {
+  const Announced announced("regions_reset");
+  if (!announced.known) return;
+  CHECK(announced.report.leaked_bytes() == 2 * (1 << 20) + 256 * 64 * 4);  // the memory's alone
+  REQUIRE(announced.regions.size() == 3);
+  for (const std::uint64_t bytes : {1001, 2002, 256 * 10 * 4}) {
+    INFO(bytes);
+    const Group& region = announced.regions.at(bytes);
+    CHECK(region.cause == "context-teardown");
+    CHECK(region.bytes == 0);
+    CHECK(region.count == 1);
+    CHECK(region.device == 0);
+  }
+  CHECK(announced.regions.at(2002).json.at("names")[0].at("name") == "weights");
+  // The pool that is made after the reset has none, although it may be at the same address.
+  for (const Group& pool : announced.report.through("make_pool")) CHECK(!pool.json.contains("heaps"));
+}
+
 TEST_CASE("the heap of regions is explained with its leak", "[regions]") {
   const Announced announced("leak");
   if (!announced.known) return;
@@ -193,6 +211,34 @@ TEST_CASE("a region that a global points to is held, and others in its allocatio
   CHECK(has(markdown, "| 1.96 KiB | 1 | regions.cpp:"));
 }
 
+TEST_CASE("a pointer into the middle of a region holds it, and what is around it", "[regions]") {
+  const Announced announced("middles");
+  const std::map<std::uint64_t, std::string> causes = {
+      {1001, "held"}, {2002, "never-freed"}, {9009, "held"}, {3003, "held"}, {4004, "never-freed"}};
+  REQUIRE(announced.regions.size() == causes.size());
+  for (const auto& [bytes, cause] : causes) {
+    INFO(bytes);
+    CHECK(announced.regions.at(bytes).cause == cause);
+  }
+  for (const auto& [bytes, path] : std::map<std::uint64_t, std::string>{{1001, "view->data"}, {3003, "cursor"}}) {
+    const nlohmann::json& evidence = announced.regions.at(bytes).json.at("evidence")[0];
+    INFO(evidence);
+    CHECK(has(evidence.at(path == "cursor" ? "symbol" : "exact_path").get<std::string>(), path));
+    CHECK(evidence.at("middle") == true);
+  }
+}
+
+TEST_CASE("a pool with regions is lost like any other memory", "[regions]") {
+  RunOptions options;
+  options.environment["CULPRIT_SCAN"] = "lost";
+  const Run run = run_preloaded("regions", {"lost"}, options);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_bytes() == 1 << 20);
+  for (const Group& group : report.leaks) CHECK(group.cause == (group.kind == "region" ? "never-freed" : "lost"));
+}
+
 TEST_CASE("a View of Kokkos is a region with the View's label", "[regions]") {
   RunOptions options;
   options.environment["KOKKOS_TOOLS_LIBS"] = (library_path().parent_path() / "libculprit_kokkos.so").string();
@@ -223,7 +269,8 @@ TEST_CASE("arguments that NVTX would never read do no harm", "[regions]") {
 TEST_CASE("a program with regions runs the same without the library", "[regions]") {
   RunOptions options;
   options.preload = false;
-  for (const char* what : {"header", "leak", "end", "free_around", "batches", "heaps", "throw", "nonsense"}) {
+  for (const char* what :
+       {"header", "middles", "leak", "regions_reset", "end", "free_around", "batches", "heaps", "throw", "nonsense"}) {
     const Run run = run_preloaded("regions", {what}, options);
     INFO(what << ": " << run.err);
     CHECK(run.exit_code == 0);

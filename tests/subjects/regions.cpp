@@ -42,6 +42,34 @@ void announce_by_header() {
 
 char* kept;
 
+struct View {
+  char* data;
+};
+[[gnu::used]] View* view;
+[[gnu::used]] char* cursor;
+
+// Only pointers into the middle are left: through the heap to a region that begins with its allocation, as Views of
+// Kokkos do, and from a global to one that lies in another region.
+void keep_middles() {
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, 1 << 20));
+  char* pool = static_cast<char*>(pointer);
+  carve_by_header(pool, 1001, "view");
+  carve_by_header(pool + 4096, 2002, "lost");
+  carve_by_header(pool + 8192, 9009, "arena");
+  carve_by_header(pool + 8192 + 512, 3003, "in the arena");
+  carve_by_header(pool + 8192 + 4096, 4004, "lost in the arena");
+  view = new View{pool + 128};
+  cursor = pool + 8192 + 600;
+}
+
+// No pointer to the pool or to its region is left.
+void lose_pool() {
+  void* pool = nullptr;
+  CHECKED(cudaMalloc(&pool, 1 << 20));
+  carve_by_header(static_cast<char*>(pool) + 4096, 1001, "lost");
+}
+
 void keep_one() {
   void* pool = nullptr;
   CHECKED(cudaMalloc(&pool, 1 << 20));
@@ -273,6 +301,23 @@ void carve_array() {
   carve_rows(array, atlas, ~std::size_t{0}, ~std::size_t{0});
 }
 
+// Regions of memory that goes with its context, and one of memory that was freed before.
+void carve_before_reset() {
+  char* freed = make_pool();
+  carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, freed + 512, 5005);
+  CHECKED(cudaFree(freed));
+  char* pool = make_pool();
+  const nvtxMemHeapHandle_t heap = make_heap(pool, kPool, "arena");
+  carve(heap, pool, 1001);
+  carve(heap, pool + 0x10000, 2002);
+  carve(heap, pool + 0x20000, 3003);
+  name(pool + 0x10000, "weights");
+  end_region(pool + 0x20000);
+  carve_rows(make_array(), NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, 0, 10);
+  CHECKED(cudaDeviceReset());
+  make_pool();
+}
+
 void throw_past_region(char* pool) {
   try {
     carve(NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE, pool, 1001);
@@ -320,10 +365,13 @@ int main(int, char** argv) {
   const std::string what = argv[1];
   if (what == "header") announce_by_header();
   if (what == "held") keep_one();
+  if (what == "middles") keep_middles();
+  if (what == "lost") lose_pool();
   domain = nvtxDomainCreateA("pools");
   if (what == "leak") leak_regions();
   if (what == "named" || what == "reset") name_allocations();
   if (what == "reset") CHECKED(cudaDeviceReset());
+  if (what == "regions_reset") carve_before_reset();
   if (what == "end") end_all();
   if (what == "free_around") free_around();
   if (what == "batches") use_batches();
@@ -340,6 +388,8 @@ int main(int, char** argv) {
 int main(int, char** argv) {
   if (std::string(argv[1]) == "header") announce_by_header();
   if (std::string(argv[1]) == "held") keep_one();
+  if (std::string(argv[1]) == "middles") keep_middles();
+  if (std::string(argv[1]) == "lost") lose_pool();
 }
 
 #endif
