@@ -3,7 +3,10 @@
 #include <dwarf.h>
 
 #include <cstring>
+#include <optional>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "report/base/words.h"
 #include "report/symbols/container_classes.h"
@@ -285,6 +288,9 @@ class Namer {
       return template_parameter(&type, "_Tp", &value) && find_pointer(value, offset, false, found, depth + 1);
     // The object of a smart pointer or an optional is named without the library's members around it.
     const bool transparent = is_transparent(types_, type, name);
+    // Of a pointer and a number in one place, the pointer is what leads on: the number has its bits for flags.
+    const bool alternatives = dwarf_tag(&type) == DW_TAG_union_type;
+    std::optional<std::pair<Text, Pointer>> number;
     Dwarf_Die child;
     if (dwarf_child(&type, &child) != 0) return false;
     do {
@@ -304,10 +310,15 @@ class Namer {
       // The class of a lambda has no name, and g++ calls its captured variable `buffer` there `__buffer`.
       if (name.empty() && begins_with(member, "__")) member.erase(0, 2);
       if (!member.empty() && !quiet && !transparent) text_.add_member(member);
-      if (find_pointer(inside, offset - begin, quiet_inside(quiet, transparent, inside), found, depth + 1)) return true;
+      if (find_pointer(inside, offset - begin, quiet_inside(quiet, transparent, inside), found, depth + 1)) {
+        if (!alternatives || found->known) return true;
+        if (!number) number = {text_, *found};
+      }
       text_ = before;
     } while (dwarf_siblingof(&child, &child) == 0);
-    return false;
+    if (!number) return false;
+    std::tie(text_, *found) = *number;
+    return true;
   }
 
   // A class of the program inside a library's class has its names again.

@@ -44,6 +44,7 @@ TEST_CASE("members, elements and keys on the way through the heap are named", "[
   const std::vector<std::pair<std::string, std::string>> ways = {
       {"engine", "g_engine->buffer"},
       {"next", "g_engine->next->buffer"},
+      {"tagged", "g_tagged->engine->buffer"},
       {"vector", "g_vector[3]"},
       {"buffers", "g_buffers[2].memory"},
       {"engines", "g_engines[1]->buffer"},

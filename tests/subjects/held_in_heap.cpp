@@ -116,7 +116,16 @@ struct Node {
   void* memory = nullptr;
 };
 
+// The lowest bit of the pointer is a flag.
+struct Tagged {
+  union {
+    std::uintptr_t bits;
+    Engine* engine;
+  };
+};
+
 Engine* g_engine = nullptr;
+Tagged* g_tagged = nullptr;
 std::vector<void*> g_vector;
 std::vector<Buffer> g_buffers;
 std::vector<std::unique_ptr<Engine>> g_engines;
@@ -207,6 +216,10 @@ int main(int, char** argv) {
   keeper();
   if (how == "engine") g_engine = chain(1);
   if (how == "next") g_engine = chain(2);
+  if (how == "tagged") {
+    g_tagged = new Tagged;
+    g_tagged->engine = chain(1);
+  }
   if (how == "chain") g_engine = chain(1000);
   if (how == "vector") {
     for (int i = 0; i < 3; ++i) g_vector.push_back(nullptr);
