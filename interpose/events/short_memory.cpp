@@ -56,10 +56,10 @@ struct LiveChange;
 template <>
 struct LiveChange<false> {
   static constexpr bool overflows(std::uint64_t) { return false; }  // the caller passes kHeldBackBytes at most
-  __attribute__((always_inline)) LiveChange(Process&, std::uint8_t ordinal, std::int64_t change)
-      : change(change),
+  __attribute__((always_inline)) LiveChange(Process&, std::uint8_t ordinal, std::int64_t bytes)
+      : change(bytes),
         at_hand(thread_state.sums.live_device == ordinal &&
-                static_cast<std::uint64_t>(thread_state.sums.live_delta + change) + kHeldBackBytes <=
+                static_cast<std::uint64_t>(thread_state.sums.live_delta + bytes) + kHeldBackBytes <=
                     thread_state.sums.window) {}
   template <typename Now>
   __attribute__((always_inline)) void make(Process&, Now) const {
@@ -74,8 +74,8 @@ template <>
 struct LiveChange<true> {
   // No device has so much.
   static constexpr bool overflows(std::uint64_t bytes) { return bytes > 1ULL << 56; }
-  __attribute__((always_inline)) LiveChange(Process& process, std::uint8_t ordinal, std::int64_t change)
-      : change(change), device(device_at_hand(process, ordinal, change)), at_hand(device != nullptr) {}
+  __attribute__((always_inline)) LiveChange(Process& process, std::uint8_t ordinal, std::int64_t bytes)
+      : change(bytes), device(device_at_hand(process, ordinal, bytes)), at_hand(device != nullptr) {}
   template <typename Now>
   __attribute__((always_inline)) void make(Process& process, Now now) const {
     ++thread_state.sums.changes;

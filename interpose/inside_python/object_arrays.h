@@ -28,17 +28,17 @@ class ObjectArrays {
 
   // Calls visit(OBJECT, argument) for each reference of an array, until that is not 0.
   template <typename Visit>
-  void visit(PyObject* array, Visit visit, void* argument) const {
+  void visit(PyObject* array, Visit visit_one, void* argument) const {
     PyObject* base = base_of_array(array);
     if (base != nullptr) {
-      visit(base, argument);
+      visit_one(base, argument);
       return;
     }
     if (!has_objects(array)) return;
     const auto* elements = reinterpret_cast<PyObject* const*>(field<std::uint64_t>(array, kData));
     const std::uint64_t count = count_of(array);
     for (std::uint64_t i = 0; i < count; ++i) {
-      if (elements[i] != nullptr && visit(elements[i], argument) != 0) return;
+      if (elements[i] != nullptr && visit_one(elements[i], argument) != 0) return;
     }
   }
 
