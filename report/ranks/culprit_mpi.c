@@ -8,6 +8,7 @@
 #include "culprit_mpi.h"
 
 #include <mpi.h>
+#include <stdlib.h>
 #include <time.h>
 
 enum { kSize = 1, kBytes = 2 };
@@ -31,8 +32,18 @@ static int wait_for(MPI_Request* request) {
   }
 }
 
+/* Below srun with another plugin than pmix, MPI_Init() of Open MPI ends the process. */
+static int can_begin(void) {
+#ifdef OPEN_MPI
+  return getenv("SLURM_STEP_ID") == 0 || getenv("PMIX_RANK") != 0 || getenv("OMPI_COMM_WORLD_RANK") != 0;
+#else
+  return 1;
+#endif
+}
+
 static int begin(int* rank, int* size) {
   int provided = 0;
+  if (!can_begin()) return CULPRIT_MPI_NO_SERVER;
   if (MPI_Init_thread(0, 0, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return 1;
   return MPI_Comm_rank(MPI_COMM_WORLD, rank) != MPI_SUCCESS || MPI_Comm_size(MPI_COMM_WORLD, size) != MPI_SUCCESS;
 }

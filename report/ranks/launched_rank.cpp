@@ -8,6 +8,7 @@
 
 #include "report/base/environment.h"
 #include "report/base/stable_hash.h"
+#include "report/base/words.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
@@ -48,6 +49,11 @@ std::string id_of_job() {
   return any ? hash.hex() : "";
 }
 
+// srun --mpi=pmix: Slurm tells the size in a variable of its own.
+bool is_pmix_of_slurm(const Launcher& launcher) {
+  return std::string_view(launcher.rank) == "PMIX_RANK" && begins_with(value_or("PMIX_NAMESPACE", ""), "slurm.");
+}
+
 }  // namespace
 
 std::optional<LaunchedRank> launched_rank() {
@@ -55,7 +61,7 @@ std::optional<LaunchedRank> launched_rank() {
     if (std::string_view(launcher.rank) == "RANK") continue;
     const std::optional<unsigned> rank = number_in(launcher.rank);
     const std::optional<unsigned> size = number_in(launcher.size);
-    if (!rank || (launcher.needs_size && !size)) continue;
+    if (!rank || (!size && (launcher.needs_size || is_pmix_of_slurm(launcher)))) continue;
     // The innermost launcher decides: a single process of it is alone, whatever started the launcher.
     if (!size || *size < 2 || *rank >= *size) return std::nullopt;
     LaunchedRank found = {*rank, *size, id_of_job(), 0};

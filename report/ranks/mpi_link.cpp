@@ -80,7 +80,10 @@ std::unique_ptr<RankLink> open_mpi_link(const std::string& plugin, unsigned rank
     throw FileError(plugin + ": is of another version of culprit: compile the culprit_mpi.c of this version");
   int its_rank = -1;
   int its_size = 0;
-  if (mpi->begin(&its_rank, &its_size) != 0) throw FileError(plugin + ": MPI did not start");
+  const int failure = mpi->begin(&its_rank, &its_size);
+  if (failure == CULPRIT_MPI_NO_SERVER)
+    throw FileError(plugin + ": Open MPI finds its ranks by PMIx, which srun starts with --mpi=pmix");
+  if (failure != 0) throw FileError(plugin + ": MPI did not start");
   if (its_rank != static_cast<int>(rank) || its_size != static_cast<int>(size)) {
     mpi->end();
     throw FileError(plugin + ": MPI calls this rank " + std::to_string(its_rank) + " of " + std::to_string(its_size) +

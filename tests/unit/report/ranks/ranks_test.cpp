@@ -88,6 +88,18 @@ TEST_CASE("a rank is one of a launcher that started several processes", "[report
       CHECK(!launched_rank());
     }
   }
+  {
+    // srun --mpi=pmix, as Slurm 22.05 sets them. The rank of another launcher that tells no size is alone.
+    const EnvironmentVariable rank("PMIX_RANK", "1");
+    const EnvironmentVariable slurm_rank("SLURM_PROCID", "1");
+    const EnvironmentVariable slurm_size("SLURM_STEP_NUM_TASKS", "2");
+    const EnvironmentVariable space("PMIX_NAMESPACE", "slurm.pmix.20.0");
+    REQUIRE(launched_rank());
+    CHECK(launched_rank()->rank == 1);
+    CHECK(launched_rank()->size == 2);
+    const EnvironmentVariable other_space("PMIX_NAMESPACE", "prterun-vm-1@1");
+    CHECK(!launched_rank());
+  }
   // Whole containers have these of torchrun.
   const EnvironmentVariable rank("RANK", "0");
   const EnvironmentVariable size("WORLD_SIZE", "8");
