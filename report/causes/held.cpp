@@ -48,7 +48,8 @@ std::vector<EvidenceLine> lines(const Group&, const Evidence& evidence) {
     text += path_text(evidence);
   } else {
     text = printable(variable.name);
-    if (variable.path.empty() && variable.steps == 0 && evidence.offset > variable.begin)
+    // A smart pointer, whose members have no names for a reader, is named by its variable alone.
+    if (variable.path.empty() && variable.steps == 0 && !variable.typed && evidence.offset > variable.begin)
       text += "+" + hex_text(evidence.offset - variable.begin);
     text += path_text(evidence) + " in " + printable(variable.module->name);
     if (is_thread_local(variable)) text += ", thread-local, of the main thread";

@@ -488,7 +488,7 @@ void StackResolver::add_frames(const std::vector<Place>& places, Questions* ques
 
 void StackResolver::add_variables(const std::vector<Data>& data, const std::vector<const Module*>& modules,
                                   const Questions& questions) {
-  std::map<std::tuple<std::size_t, std::uint32_t, std::string>, const Variable*> known;
+  std::map<std::tuple<std::size_t, std::uint32_t, std::string, bool>, const Variable*> known;
   for (const Data& place : data) {
     const ModuleSymbols& answer = questions.files[place.file];
     std::uint32_t number = ModuleSymbols::kNoVariable;
@@ -505,13 +505,14 @@ void StackResolver::add_variables(const std::vector<Data>& data, const std::vect
       continue;
     }
     const Variable*& variable =
-        known[{place.file, symbol != nullptr ? number : ModuleSymbols::kNoVariable, name.general}];
+        known[{place.file, symbol != nullptr ? number : ModuleSymbols::kNoVariable, name.general, name.typed}];
     if (variable == nullptr) {
       Variable found = {modules[place.file], "", place.offset};
       if (symbol != nullptr) {
         found.name = symbol->name;
         found.begin = symbol->begin;
         found.path = name.general;
+        found.typed = name.typed;
       }
       variable = &variables_.emplace_back(std::move(found));
     }

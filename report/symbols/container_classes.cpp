@@ -151,8 +151,17 @@ bool is_transparent(const DataTypes& types, Dwarf_Die type, std::string_view nam
   }
   // rmm::device_buffer is no template: a program's own class may have its name, hardly its members.
   if (name == "device_buffer") return has_member(types, type, "_capacity") && has_member(types, type, "_stream");
+  if (begins_with(name, "vector_base<")) return has_member(types, type, "m_storage");  // thrust::universal_vector
   if (name == "any") return has_member(types, type, "_M_manager") || has_member(types, type, "__h");
   return name.size() > 1 && name[0] == '_' && (name[1] == '_' || (name[1] >= 'A' && name[1] <= 'Z'));
+}
+
+bool is_part_of_container(std::string_view name) {
+  for (const char* prefix : {"vector_base<", "contiguous_storage<", "normal_iterator<", "iterator_adaptor<", "pointer<",
+                             "tagged_pointer<", "device_ptr<"}) {
+    if (begins_with(name, prefix)) return true;
+  }
+  return false;
 }
 
 // A std::function of libstdc++ has a small functor in its first 16 bytes, else a pointer to it, then the manager and

@@ -39,6 +39,9 @@ struct Pointer {
 
 // Whether the names of a class's members are the library's own affair: of the standard library, thrust and RMM.
 bool is_transparent(const DataTypes& types, Dwarf_Die type, std::string_view name);
+// Whether a class of this name, inside of a transparent one, is a part of it: the classes around the pointer of
+// thrust::device_vector. Elsewhere it is the program's own.
+bool is_part_of_container(std::string_view name);
 
 // Whether a class is the one of a container that has its pointers; then, where the one at `offset` in it leads to.
 bool find_container(const DataTypes& types, Dwarf_Die type, const std::string& name, std::uint64_t offset,

@@ -323,8 +323,10 @@ class Namer {
 
   // A class of the program inside a library's class has its names again.
   static bool quiet_inside(bool quiet, bool transparent, Dwarf_Die inside) {
-    if (!is_class(dwarf_tag(&inside))) return quiet || transparent;
-    return (quiet || transparent) && name_of(&inside).empty();
+    if (!quiet && !transparent) return false;
+    if (!is_class(dwarf_tag(&inside))) return true;
+    const std::string name = name_of(&inside);
+    return name.empty() || is_part_of_container(name);
   }
 
   bool is_polymorphic(Dwarf_Die type, int depth = 0) const {

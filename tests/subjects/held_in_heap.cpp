@@ -90,6 +90,37 @@ struct ArenaAllocator {
   bool operator!=(const ArenaAllocator&) const { return false; }
 };
 struct Opaque;
+// As in CCCL 3 (thrust/detail/vector_base.h, thrust/iterator/iterator_adaptor.h).
+namespace thrust {
+template <typename Derived, typename Base>
+struct iterator_adaptor {
+  Base m_iterator = {};
+};
+template <typename T>
+struct device_ptr : iterator_adaptor<device_ptr<T>, T*> {};
+namespace detail {
+template <typename Pointer>
+struct normal_iterator : iterator_adaptor<normal_iterator<Pointer>, Pointer> {};
+template <typename T>
+struct contiguous_storage {
+  void* m_allocator = nullptr;
+  normal_iterator<device_ptr<T>> m_begin;
+  std::size_t m_size = 0;
+};
+template <typename T>
+struct vector_base {
+  contiguous_storage<T> m_storage;
+  std::size_t m_size = 0;
+};
+}  // namespace detail
+template <typename T>
+struct device_vector : detail::vector_base<T> {};
+}  // namespace thrust
+struct Model {
+  long layers = 2;
+  thrust::device_vector<float> weights;
+  thrust::detail::vector_base<int> tokens;  // of thrust::universal_vector
+};
 // As in RMM 25 (rmm/device_buffer.hpp, rmm/device_uvector.hpp).
 namespace rmm {
 struct device_buffer {
@@ -124,6 +155,10 @@ struct Tagged {
   };
 };
 
+void leave_memory(float*) {}
+
+Model* g_model = nullptr;
+std::unique_ptr<float, void (*)(float*)> g_deleter(nullptr, leave_memory);
 Engine* g_engine = nullptr;
 Tagged* g_tagged = nullptr;
 std::vector<void*> g_vector;
@@ -216,6 +251,15 @@ int main(int, char** argv) {
   keeper();
   if (how == "engine") g_engine = chain(1);
   if (how == "next") g_engine = chain(2);
+  if (how == "model") {
+    g_model = new Model;
+    g_model->weights.m_storage.m_begin.m_iterator.m_iterator = static_cast<float*>(allocate_here());
+  }
+  if (how == "tokens") {
+    g_model = new Model;
+    g_model->tokens.m_storage.m_begin.m_iterator.m_iterator = static_cast<int*>(allocate_here());
+  }
+  if (how == "deleter") g_deleter.reset(static_cast<float*>(allocate_here()));
   if (how == "tagged") {
     g_tagged = new Tagged;
     g_tagged->engine = chain(1);
