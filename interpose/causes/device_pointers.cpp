@@ -61,7 +61,7 @@ bool DevicePointers::make_lists(const GpuBlocks& blocks, const MemoryMap& map) {
   entries_ = map_items<std::uint64_t>(kMostEntries);
   if (known_ == nullptr || targets_ == nullptr || memory_ == nullptr || hosts_ == nullptr || entries_ == nullptr)
     return false;
-  for (std::uint32_t i = 0; i < blocks_; ++i) targets_[i] = {blocks[i].begin, blocks[i].end};
+  for (std::uint32_t i = 0; i < blocks_; ++i) targets_[i] = {blocks[i].begin, blocks[i].last_address()};
   return add_host_ranges(map);
 }
 

@@ -69,10 +69,12 @@ GpuBlocks::Collected GpuBlocks::collect(Process& process) {
                        record.device,
                        record.kind,
                        0,
+                       false,
                        0};
     most = std::max(most, end);
   });
   std::sort(list_, list_ + count_, [](const GpuBlock& one, const GpuBlock& other) { return one.begin < other.begin; });
+  for (std::uint32_t i = 1; i < count_; ++i) list_[i - 1].next_at_end = list_[i].begin == list_[i - 1].end;
   span_ = most + kBefore - list_[0].begin;
   return Collected::kDone;
 }

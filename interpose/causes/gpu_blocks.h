@@ -20,7 +20,12 @@ struct GpuBlock {
   std::uint8_t device;
   format::Kind kind;
   std::uint8_t marks;      // of the search
+  bool next_at_end;        // another block begins at its end
   std::uint64_t identity;  // by the driver; 0: not known
+
+  // The last address that refers to it. Its end does, like that of a C++ iterator, unless another block begins there:
+  // hardly a program has no pointer to its memory but one to its end.
+  std::uint64_t last_address() const { return end - next_at_end; }
 
   bool is_in_host_memory() const { return kind == format::Kind::kPinnedHost; }
 };
@@ -42,7 +47,8 @@ class GpuBlocks {
   // A pointer so far before a block refers to it: arrays that count from 1.
   static constexpr std::uint64_t kBefore = 64;
 
-  // Calls visit(number) for each block that contains `address`, ends there or begins a little behind it.
+  // Calls visit(number) for each block to which `address` refers: it contains it, ends there or begins a little behind
+  // it.
   template <typename Visit>
   void find(std::uint64_t address, Visit visit) const {
     if (count_ == 0 || address + kBefore - list_[0].begin > span_) return;
@@ -57,7 +63,7 @@ class GpuBlocks {
       }
     }
     // Blocks of two devices may have the same addresses, and one may begin where another one ends.
-    while (low-- != 0 && address <= list_[low].end) visit(low);
+    while (low-- != 0 && address <= list_[low].last_address()) visit(low);
   }
 
  private:

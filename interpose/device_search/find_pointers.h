@@ -32,7 +32,7 @@ struct SearchedMemory {
 
 struct TargetRange {
   std::uint64_t begin;
-  std::uint64_t end;
+  std::uint64_t end;  // refers to it, too
 };
 
 // Memory of the process that a pointer may lead to, too.

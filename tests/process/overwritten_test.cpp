@@ -48,12 +48,14 @@ struct OverwrittenWay {
   const char* how;
   const char* variable;
   const char* place;
+  std::uint64_t bytes = kOverwrittenBytes;
 };
 
 const std::vector<OverwrittenWay> kOverwrittenWays = {
     {"global", "g_buffer", "variable"},
     {"typed", "g_text", "variable"},
     {"out-parameter", "g_buffer", "variable"},
+    {"adjacent", "g_buffer", "variable", 1 << 20},
     {"static", "last", "variable"},
     {"thread-local", "t_buffer", "variable"},
     {"sometimes-freed", "g_buffer", "variable"},
@@ -133,7 +135,7 @@ TEST_CASE("a variable that was assigned anew without a free is overwritten", "[o
       CHECK(has(one.at("variable").get<std::string>(), way.variable));
       CHECK(one.at("place") == way.place);
       CHECK(one.at("count") == kTimesOverwritten - 1);
-      CHECK(one.at("bytes") == (kTimesOverwritten - 1) * kOverwrittenBytes);
+      CHECK(one.at("bytes") == (kTimesOverwritten - 1) * way.bytes);
       CHECK(has(one.at("module").get<std::string>(), build));
       CHECK(one.at("api") == "cudaMalloc");
       CHECK(!one.at("stack").empty());

@@ -77,6 +77,10 @@ SUBJECT_FUNCTION void overwrite(const std::string& how) {
   if (how == "out-parameter") {
     for (int i = 0; i < kTimes; ++i) CHECKED(cudaMalloc(&g_buffer, 11001));
   }
+  // Each begins where the one before it ends.
+  if (how == "adjacent") {
+    for (int i = 0; i < kTimes; ++i) CHECKED(cudaMalloc(&g_buffer, 1 << 20));
+  }
   if (how == "static") {
     static void* last = nullptr;
     for (int i = 0; i < kTimes; ++i) last = allocate_here();
