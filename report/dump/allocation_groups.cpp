@@ -84,8 +84,11 @@ void add_regions(const RegionMap& regions, const AllocationRecord& record, Ref r
     return;
   }
   if (const auto* heaps = regions.heaps_of(ref)) group->heaps.insert(group->heaps.end(), heaps->begin(), heaps->end());
-  if (const auto* names = regions.names_in(ref)) {
+  if (const auto* names = regions.names_of(ref)) {
     for (const Ref name : *names) ++group->names[name];
+  }
+  if (const auto* names = regions.names_in(ref)) {
+    for (const Ref name : *names) ++group->region_names[name];
   }
 }
 

@@ -73,8 +73,9 @@ struct AllocationGroup {
   std::uint64_t region_bytes = 0;              // regions: their sizes
   OuterAllocation outer;                       // regions: the allocation that the first one lies in
   std::vector<HeapRecordUse> heaps;            // in the memory of the group
-  std::map<format::Ref, std::uint64_t> names;  // of regions, of the group or in its memory; keys are MarkRecords
-  std::map<format::Ref, LabelShare> labels;    // keys are LabelRecords; allocations without a label are left out
+  std::map<format::Ref, std::uint64_t> names;  // that the program gave to them; keys are MarkRecords
+  std::map<format::Ref, std::uint64_t> region_names;  // of the regions in their memory
+  std::map<format::Ref, LabelShare> labels;           // keys are LabelRecords; allocations without a label are left out
 
   static constexpr std::size_t kListed = 8;
   static constexpr std::size_t kMostThreads = 4096;  // more than any real program; a damaged dump may claim so many

@@ -139,6 +139,8 @@ RegionMap::RegionMap(const Dump& dump) {
       names_[allocations[outer].allocation.ref].push_back(heap.name);  // of the allocation itself
     }
   }
+  std::unordered_map<std::size_t, std::size_t> region_counts;
+  for (const Announced& region : regions) ++region_counts[allocations.find(region)];
   std::unordered_map<std::size_t, std::size_t> known;
   for (const Announced& region : regions) {
     const std::size_t outer = allocations.find(region);
@@ -146,7 +148,10 @@ RegionMap::RegionMap(const Dump& dump) {
     const auto [at, added] = known.emplace(outer, outer_.size());
     if (added) outer_.push_back(allocations[outer].allocation);
     outer_of_[region.ref] = at->second;
-    if (region.name != 0) names_[allocations[outer].allocation.ref].push_back(region.name);
+    const bool stands_for_all =
+        region_counts[outer] == 1 && region.range.begin == allocations[outer].range.begin && region.heap == 0;
+    if (region.name != 0)
+      (stands_for_all ? names_ : inner_names_)[allocations[outer].allocation.ref].push_back(region.name);
     const bool in_heap = spaces.find({outer, region.heap}) != spaces.end();
     spaces[{outer, in_heap ? region.heap : 0}].push_back(region.range);
   }
@@ -171,9 +176,14 @@ const std::vector<HeapRecordUse>* RegionMap::heaps_of(Ref allocation) const {
   return found == heaps_.end() ? nullptr : &found->second;
 }
 
-const std::vector<Ref>* RegionMap::names_in(Ref allocation) const {
+const std::vector<Ref>* RegionMap::names_of(Ref allocation) const {
   const auto found = names_.find(allocation);
   return found == names_.end() ? nullptr : &found->second;
+}
+
+const std::vector<Ref>* RegionMap::names_in(Ref allocation) const {
+  const auto found = inner_names_.find(allocation);
+  return found == inner_names_.end() ? nullptr : &found->second;
 }
 
 }  // namespace culprit::report

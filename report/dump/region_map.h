@@ -34,7 +34,10 @@ class RegionMap {
   bool has_heaps() const { return !heaps_.empty(); }
   // The heaps in an allocation; nullptr: there are none.
   const std::vector<HeapRecordUse>* heaps_of(format::Ref allocation) const;
-  // The names of the regions in an allocation, one for each region that has one.
+  // The names of an allocation itself: one that the program gave to its begin, or that of its only region where that
+  // begins with it, as a View of Kokkos does behind its header.
+  const std::vector<format::Ref>* names_of(format::Ref allocation) const;
+  // The names of the other regions in an allocation, one for each region that has one.
   const std::vector<format::Ref>* names_in(format::Ref allocation) const;
 
  private:
@@ -42,6 +45,7 @@ class RegionMap {
   std::unordered_map<format::Ref, std::size_t> outer_of_;
   std::unordered_map<format::Ref, std::vector<HeapRecordUse>> heaps_;
   std::unordered_map<format::Ref, std::vector<format::Ref>> names_;
+  std::unordered_map<format::Ref, std::vector<format::Ref>> inner_names_;
 };
 
 }  // namespace culprit::report

@@ -59,7 +59,7 @@ void fields(Archive& archive, MarkShare* share) {
 
 template <typename Archive>
 void fields(Archive& archive, NameShare* share) {
-  archive.field("name", &share->name, "of regions; how many have it");
+  archive.field("name", &share->name, "how many have it");
   archive.field("count", &share->count, "");
 }
 
@@ -121,8 +121,10 @@ void fields(Archive& archive, Group* group) {
       shown_if(is_region));
   archive.field({"inside", "outside"}, &group->outside, "likewise: the allocation that the first one lies in",
                 shown_if(is_region));
-  archive.field("names", &group->names, "only where regions have names: of the group, or in its memory",
+  archive.field("names", &group->names, "only where the program gave names to allocations or regions of the group",
                 shown_if(!group->names.empty()));
+  archive.field("region_names", &group->region_names, "only where regions in the memory of the group have names",
+                shown_if(!group->region_names.empty()));
   archive.field("heaps", &group->heaps, "only of memory with announced regions", shown_if(!group->heaps.empty()));
   archive.field("first_ns", &group->first_ns, "first and last allocation of the group");
   archive.field("last_ns", &group->last_ns, "");

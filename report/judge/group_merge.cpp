@@ -83,6 +83,7 @@ void merge(const Group& from, Group* into) {
   }
   into->region_bytes += from.region_bytes;
   merge_names(from.names, &into->names);
+  merge_names(from.region_names, &into->region_names);
   merge_heaps(from.heaps, &into->heaps);
   into->mappings += from.mappings;
   into->handle_references += from.handle_references;

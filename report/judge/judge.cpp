@@ -72,6 +72,7 @@ class Judge {
     group.marks = mark_shares(dump_, from.labels);
     group.region_bytes = from.region_bytes;
     group.names = name_shares(dump_, from.names);
+    group.region_names = name_shares(dump_, from.region_names);
     group.heaps = heap_uses(dump_, from);
     if (from.outer.ref != 0) group.outside = outside_of(from.outer.record);
     group.evidence = evidence_.of(from);

@@ -55,7 +55,8 @@ struct Group {
   // Announced regions: their sizes, which are no part of `bytes`, and the allocation that the first one lies in.
   std::uint64_t region_bytes = 0;
   Outside outside;
-  std::vector<NameShare> names;         // of regions: of this group, or in its memory
+  std::vector<NameShare> names;         // that the program gave to them
+  std::vector<NameShare> region_names;  // of the regions in their memory
   std::vector<HeapUse> heaps;           // in its memory
   std::uint64_t mappings = 0;           // VMM physical memory
   std::uint64_t handle_references = 0;  // VMM physical memory

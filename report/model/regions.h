@@ -13,7 +13,7 @@ namespace culprit::report {
 class Dump;
 struct AllocationGroup;
 
-// The regions of a group, or in the allocations of a group, that have one name.
+// The allocations or regions of a group, or the regions in its memory, that have one name.
 struct NameShare {
   std::string name;
   std::uint64_t count = 0;

@@ -142,6 +142,8 @@ void GroupText::print_regions(const Group& group) {
     fields_.field(i == 0 ? "regions" : "", heap_text(group.heaps[i]));
   if (group.heaps.size() > kShownHeaps)
     fields_.field("", "and " + std::to_string(group.heaps.size() - kShownHeaps) + " more heaps");
+  const std::string region_names = names_text(group.region_names, 1);
+  if (!region_names.empty()) fields_.field("", "named " + region_names);
 }
 
 void GroupText::print_marks(const Group& group) {
