@@ -53,6 +53,16 @@ bool address_of(Dwarf_Die* die, std::uint64_t* address) {
   return dwarf_getlocation_attr(&location, operations, &indirect) == 0 && dwarf_formaddr(&indirect, address) == 0;
 }
 
+// -fdebug-types-section: the class lies in a unit of its own, and what each source file has of it names that unit.
+bool find_in_type_unit(Dwarf_Die* type) {
+  Dwarf_Attribute signature;
+  Dwarf_Die found;
+  if (dwarf_attr(type, DW_AT_signature, &signature) == nullptr || dwarf_formref_die(&signature, &found) == nullptr)
+    return false;
+  *type = found;
+  return true;
+}
+
 }  // namespace
 
 bool is_class(int tag) { return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type; }
@@ -85,6 +95,7 @@ bool type_of(Dwarf_Die* die, Dwarf_Die* type) {
         continue;
       default:
         *type = next;
+        find_in_type_unit(type);
         return true;
     }
   }
@@ -101,9 +112,29 @@ bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found) {
   return false;
 }
 
+std::vector<std::uint64_t> counts_of(Dwarf_Die array) {
+  constexpr std::size_t kMostDimensions = 64;
+  std::vector<std::uint64_t> counts;
+  Dwarf_Die child;
+  for (bool more = dwarf_child(&array, &child) == 0; more; more = dwarf_siblingof(&child, &child) == 0) {
+    if (dwarf_tag(&child) != DW_TAG_subrange_type || counts.size() == kMostDimensions) continue;
+    std::uint64_t count = constant_of(&child, DW_AT_count, 0);
+    if (count == 0 && dwarf_hasattr(&child, DW_AT_upper_bound)) count = constant_of(&child, DW_AT_upper_bound, 0) + 1;
+    counts.push_back(count);
+  }
+  return counts;
+}
+
 std::uint64_t size_of(Dwarf_Die* type) {
   Dwarf_Word bytes = 0;
-  return dwarf_aggregate_size(type, &bytes) == 0 ? bytes : 0;
+  if (dwarf_aggregate_size(type, &bytes) == 0) return bytes;
+  // libdw does not find the elements' size in a type unit.
+  Dwarf_Die element;
+  if (dwarf_tag(type) != DW_TAG_array_type || !type_of(type, &element) || dwarf_tag(&element) == DW_TAG_array_type)
+    return 0;
+  bytes = size_of(&element);
+  for (const std::uint64_t count : counts_of(*type)) bytes *= count;
+  return bytes;
 }
 
 DataTypes::DataTypes(const std::vector<Dwarf_Die>& units, Dwfl_Module* file, DwarfLimits* limits, TimeLimit* time)
@@ -220,6 +251,7 @@ bool DataTypes::functor_at(std::uint64_t address, Functor* functor) const {
     const auto handler = handlers_.find(manager->second);
     if (handler == handlers_.end()) return false;
     Dwarf_Die found = handler->second;
+    if (!complete(&found)) return false;
     functor->inside = is_inside(found);
     return template_parameter(&found, "_Functor", &functor->type);
   }
@@ -228,13 +260,13 @@ bool DataTypes::functor_at(std::uint64_t address, Functor* functor) const {
     if (!is_member_of(function, table)) continue;
     Dwarf_Die found = holder;
     functor->inside = true;
-    return template_parameter(&found, nullptr, &functor->type);
+    return complete(&found) && template_parameter(&found, nullptr, &functor->type);
   }
   return false;
 }
 
 void DataTypes::add_type(Dwarf_Die* die, const std::string& name) {
-  if (constant_of(die, DW_AT_declaration, 0) == 0 && !dwarf_hasattr(die, DW_AT_declaration)) {
+  if (!dwarf_hasattr(die, DW_AT_declaration) || dwarf_hasattr(die, DW_AT_signature)) {
     types_.emplace(name, *die);
   } else {
     declared_.emplace(dwarf_dieoffset(die), name);
@@ -248,7 +280,7 @@ bool DataTypes::type_at(std::uint64_t address, Dwarf_Die* type, std::uint64_t* o
   if (behind == variables_.begin()) return false;
   DataVariable variable = *std::prev(behind);
   *offset = address - variable.address;
-  return type_of(&variable.die, type) && *offset < size_of(type);
+  return type_of(&variable.die, type) && (!is_class(dwarf_tag(type)) || complete(type)) && *offset < size_of(type);
 }
 
 const Vtables& DataTypes::vtables() const {
@@ -260,11 +292,12 @@ bool DataTypes::class_named(const std::string& name, Dwarf_Die* type) const {
   const auto known = types_.find(name);
   if (known == types_.end()) return false;
   *type = known->second;
+  find_in_type_unit(type);
   return true;
 }
 
 bool DataTypes::complete(Dwarf_Die* type) const {
-  if (!dwarf_hasattr(type, DW_AT_declaration)) return true;
+  if (find_in_type_unit(type) || !dwarf_hasattr(type, DW_AT_declaration)) return true;
   const auto name = declared_.find(dwarf_dieoffset(type));
   return class_named(name != declared_.end() ? name->second : name_of(type), type);
 }

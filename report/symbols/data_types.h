@@ -82,6 +82,9 @@ bool type_of(Dwarf_Die* die, Dwarf_Die* type);
 // The type that a template parameter of this name stands for; nullptr: the first one. False: there is none.
 bool template_parameter(Dwarf_Die* type, const char* name, Dwarf_Die* found);
 
+// The number of elements in each dimension of an array; 0 = not known.
+std::vector<std::uint64_t> counts_of(Dwarf_Die array);
+
 // The size of a type in bytes, 0 = not known.
 std::uint64_t size_of(Dwarf_Die* type);
 

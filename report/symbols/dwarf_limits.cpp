@@ -15,6 +15,10 @@ constexpr std::uint64_t kUnitsOfAnyFile = 100000;
 constexpr std::uint64_t kBytesForEachUnit = 256;
 constexpr std::uint64_t kAbbreviationsOfAnyFile = 1000000;
 constexpr std::uint64_t kBytesForEachAbbreviation = 16;
+// Units of one type each (-fdebug-types-section) are short, and have the table of all types of a source file. libdw
+// reads it for those types only that a path leads to.
+constexpr std::uint64_t kBytesForEachTypeUnit = 32;
+constexpr std::uint64_t kAbbreviationsOfTypesForEachByte = 2;
 constexpr std::uint64_t kMostAttributes = 1000;      // of one abbreviation
 constexpr std::uint64_t kMostBytesRead = 128 << 20;  // of all tables
 constexpr std::uint64_t kImplicitConstant = 0x21;
@@ -59,10 +63,13 @@ class Limits {
   Limits(std::string_view abbreviations, bool swapped, std::uint64_t file_bytes)
       : abbreviations_(abbreviations),
         swapped_(swapped),
-        units_left_(kUnitsOfAnyFile + file_bytes / kBytesForEachUnit),
-        abbreviations_left_(kAbbreviationsOfAnyFile + file_bytes / kBytesForEachAbbreviation) {}
+        code_{kUnitsOfAnyFile + file_bytes / kBytesForEachUnit,
+              kAbbreviationsOfAnyFile + file_bytes / kBytesForEachAbbreviation},
+        types_{kUnitsOfAnyFile + file_bytes / kBytesForEachTypeUnit,
+               kAbbreviationsOfAnyFile + file_bytes * kAbbreviationsOfTypesForEachByte} {}
 
-  std::string problem_of_units(std::string_view section) {
+  // `of_types`: a section that has no other units.
+  std::string problem_of_units(std::string_view section, bool of_types) {
     for (Reader reader(section, swapped_); reader.left() > 12;) {
       std::uint64_t length = reader.number(4);
       const std::size_t word = length == 0xffffffff ? 8 : 4;
@@ -70,23 +77,33 @@ class Limits {
       if (length > reader.left()) break;
       Reader unit = reader;
       reader.skip(length);
-      if (unit.number(2) >= 5) unit.skip(2);  // the kind of unit and the size of an address
+      const bool has_kind = unit.number(2) >= 5;
+      const std::uint64_t kind = has_kind ? unit.number(1) : 0;
+      if (has_kind) unit.skip(1);  // the size of an address
       const std::uint64_t at = unit.number(word);
-      if (units_left_-- == 0) return "it has too many units";
-      const std::string problem = problem_of_table(at);
+      Left& left = of_types || kind == kTypeUnit || kind == kSplitTypeUnit ? types_ : code_;
+      if (left.units-- == 0) return "it has too many units";
+      const std::string problem = problem_of_table(at, &left);
       if (!problem.empty()) return problem;
     }
     return {};
   }
 
  private:
+  static constexpr std::uint64_t kTypeUnit = 2;       // DW_UT_type
+  static constexpr std::uint64_t kSplitTypeUnit = 6;  // DW_UT_split_type
+
+  struct Left {
+    std::uint64_t units;
+    std::uint64_t abbreviations;
+  };
   struct Table {
     std::uint64_t abbreviations = 0;
     std::uint64_t bytes = 0;
     bool moderate = true;
   };
 
-  std::string problem_of_table(std::uint64_t at) {
+  std::string problem_of_table(std::uint64_t at, Left* left) {
     const auto [known, added] = tables_.try_emplace(at);
     Table& table = known->second;
     if (added) {
@@ -96,8 +113,8 @@ class Limits {
       read_left_ -= table.bytes;
     }
     if (!table.moderate) return "an abbreviation has too many attributes";
-    if (table.abbreviations > abbreviations_left_) return "its units have too many abbreviations";
-    abbreviations_left_ -= table.abbreviations;
+    if (table.abbreviations > left->abbreviations) return "its units have too many abbreviations";
+    left->abbreviations -= table.abbreviations;
     return {};
   }
 
@@ -121,8 +138,8 @@ class Limits {
 
   std::string_view abbreviations_;
   bool swapped_;
-  std::uint64_t units_left_;
-  std::uint64_t abbreviations_left_;
+  Left code_;
+  Left types_;
   std::uint64_t read_left_ = kMostBytesRead;
   std::map<std::uint64_t, Table> tables_;  // by offset
 };
@@ -170,7 +187,7 @@ std::string problem_of_dwarf(Elf* elf, std::uint64_t file_bytes) {
     std::string problem;
     for (const std::string_view units : {"debug_info", "debug_types"}) {
       for_each_named(units, [&](std::string_view content) {
-        if (problem.empty()) problem = limits.problem_of_units(content);
+        if (problem.empty()) problem = limits.problem_of_units(content, units == "debug_types");
       });
     }
     if (!problem.empty()) return problem;

@@ -21,14 +21,7 @@ constexpr std::uint64_t kPointerBytes = 8;
 
 // Of an element of an array, one for each dimension. Of one of unknown bounds it has one.
 std::vector<std::uint64_t> indexes_of(Dwarf_Die array, std::uint64_t element) {
-  std::vector<std::uint64_t> counts;
-  Dwarf_Die child;
-  for (bool more = dwarf_child(&array, &child) == 0; more; more = dwarf_siblingof(&child, &child) == 0) {
-    if (dwarf_tag(&child) != DW_TAG_subrange_type || counts.size() == kDeepestType) continue;
-    std::uint64_t count = constant_of(&child, DW_AT_count, 0);
-    if (count == 0 && dwarf_hasattr(&child, DW_AT_upper_bound)) count = constant_of(&child, DW_AT_upper_bound, 0) + 1;
-    counts.push_back(count);
-  }
+  std::vector<std::uint64_t> counts = counts_of(array);
   std::vector<std::uint64_t> indexes;
   while (counts.size() > 1 && counts.back() != 0) {
     indexes.insert(indexes.begin(), element % counts.back());

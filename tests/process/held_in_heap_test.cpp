@@ -79,7 +79,7 @@ TEST_CASE("members, elements and keys on the way through the heap are named", "[
       {"arena-map", "g_arena_map[7]"},
       {"arena-engine", "g_arena_engine->next->buffer"},
   };
-  std::vector<std::string> programs = {"held_in_heap"};
+  std::vector<std::string> programs = {"held_in_heap", "held_in_heap_type_units"};
   if (std::filesystem::exists(subject_path("held_in_heap_libcxx"))) programs.emplace_back("held_in_heap_libcxx");
   for (const std::string& program : programs) {
     for (const auto& [how, name] : ways) {
