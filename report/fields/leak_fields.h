@@ -119,8 +119,9 @@ void fields(Archive& archive, Group* group) {
       "region_bytes", &group->region_bytes,
       "only of announced regions (kind `region`): the sum of their sizes, which is a part of the bytes of other groups",
       shown_if(is_region));
-  archive.field({"inside", "outside"}, &group->outside, "likewise: the allocation that the first one lies in",
-                shown_if(is_region));
+  archive.field({"inside", "outside"}, &group->outside,
+                "likewise: the allocation that the first one lies in; not where that went with its context",
+                shown_if(is_region && !group->outside.api.empty()));
   archive.field("names", &group->names, "only where the program gave names to allocations or regions of the group",
                 shown_if(!group->names.empty()));
   archive.field("region_names", &group->region_names, "only where regions in the memory of the group have names",

@@ -103,6 +103,7 @@ TEST_CASE("regions go with the context of their memory", "[regions]") {
     INFO(bytes);
     const Group& region = announced.regions.at(bytes);
     CHECK(region.cause == "context-teardown");
+    CHECK(!region.json.contains("inside"));
     CHECK(region.bytes == 0);
     CHECK(region.count == 1);
     CHECK(region.device == 0);
