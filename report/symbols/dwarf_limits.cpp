@@ -17,7 +17,7 @@ constexpr std::uint64_t kAbbreviationsOfAnyFile = 1000000;
 constexpr std::uint64_t kBytesForEachAbbreviation = 16;
 // Units of one type each (-fdebug-types-section) are short, and have the table of all types of a source file. libdw
 // reads it for those types only that a path leads to.
-constexpr std::uint64_t kBytesForEachTypeUnit = 32;
+constexpr std::uint64_t kBytesForEachTypeUnit = 64;
 constexpr std::uint64_t kAbbreviationsOfTypesForEachByte = 2;
 constexpr std::uint64_t kMostAttributes = 1000;      // of one abbreviation
 constexpr std::uint64_t kMostBytesRead = 128 << 20;  // of all tables

@@ -87,6 +87,21 @@ struct Dwarf {
     info += entries;
   }
 
+  // A unit of version 5 with one type, of this abbreviation without attributes.
+  void type_unit(unsigned number, std::uint64_t signature) {
+    constexpr std::uint32_t kHeader = 24;  // the length included
+    std::string entry;
+    put_leb(&entry, number);
+    put(&info, static_cast<std::uint32_t>(kHeader - 4 + entry.size()));
+    put(&info, std::uint16_t{5});
+    info.push_back(DW_UT_type);
+    info.push_back(8);
+    put(&info, std::uint32_t{0});
+    put(&info, signature);
+    put(&info, kHeader);
+    info += entry;
+  }
+
   void add_to(ElfFile* file) const {
     file->add_section(".debug_abbrev", abbreviations + '\0');
     file->add_section(".debug_info", info);
@@ -459,6 +474,19 @@ TEST_CASE("units without content are bounded", "[report][hostile][limits]") {
     dwarf.abbreviation(1, DW_TAG_compile_unit, false, kUnit);
     for (unsigned i = 0; i < 100000; ++i) dwarf.abbreviation(2 + i, DW_TAG_variable, false, {});
     for (int i = 0; i < 200000; ++i) dwarf.unit(unit_entry(100001 - i % 1000));
+  }
+  SECTION("of types, not quite too many") {
+    dwarf.abbreviation(1, DW_TAG_compile_unit, false, kUnit);
+    for (unsigned i = 2; i < 400; ++i) dwarf.abbreviation(i, DW_TAG_structure_type, false, {});
+    dwarf.unit(unit_entry(1));
+    for (std::uint64_t i = 0; i < 12000; ++i) dwarf.type_unit(399, i);
+    file.add_section(".comment", std::string(2000000, 'c'));
+  }
+  SECTION("of types") {
+    dwarf.abbreviation(1, DW_TAG_compile_unit, false, kUnit);
+    for (unsigned i = 2; i < 100000; ++i) dwarf.abbreviation(i, DW_TAG_structure_type, false, {});
+    dwarf.unit(unit_entry(1));
+    for (std::uint64_t i = 0; i < 300000; ++i) dwarf.type_unit(99999, i);
   }
   SECTION("each with the split unit of one file") {
     dwarf.abbreviation(1, DW_TAG_compile_unit, false,
