@@ -13,55 +13,53 @@ using format::AllocationRecord;
 using format::Kind;
 using format::Ref;
 
+bool AnnouncedMemory::is_listed(const AllocationRecord& record) {
+  return (record.kind == Kind::kRegion || (record.kind == Kind::kHeap && record.bytes == 0)) && is_live_now(record);
+}
+
 AnnouncedMemory::AnnouncedMemory(Process& process) : process_(process), dump_(process.dump) {
-  dump_.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-    if (record.kind == Kind::kRegion) ++region_room_;
-    if (record.kind == Kind::kHeap && record.bytes == 0 && is_live_now(record))
-      names_.insert(record.handle, dump_.ref_of(&record), 0);
+  const auto for_each_listed = [&](auto visit) {
+    dump_.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
+      if (is_listed(record)) visit(record);
+    });
+  };
+  for_each_listed([&](const AllocationRecord&) { ++room_; });
+  if (room_ == 0) return;
+  list_ = map_items<Announced>(room_);
+  if (list_ == nullptr) return;
+  for_each_listed([&](const AllocationRecord& record) {
+    if (count_ != room_) list_[count_++] = {record.handle, dump_.ref_of(&record), false};
   });
-  if (region_room_ != 0) list_regions();
+  std::sort(list_, list_ + count_,
+            [](const Announced& one, const Announced& other) { return one.begin < other.begin; });
 }
 
-AnnouncedMemory::~AnnouncedMemory() {
-  names_.free_memory();
-  if (regions_ != nullptr) unmap_private(regions_, region_room_ * sizeof(Region));
-}
+AnnouncedMemory::~AnnouncedMemory() { unmap_items(list_, room_); }
 
-void AnnouncedMemory::list_regions() {
-  int error = 0;
-  regions_ = static_cast<Region*>(map_private(region_room_ * sizeof(Region), &error));
-  if (regions_ == nullptr) return;
-  dump_.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-    if (record.kind == Kind::kRegion && is_live_now(record) && region_count_ != region_room_)
-      regions_[region_count_++] = {record.handle, dump_.ref_of(&record), false};
+Ref AnnouncedMemory::name_of(const AllocationRecord& memory) {
+  Ref name = 0;
+  for_each_in(memory, [&](Announced*, const AllocationRecord& record) {
+    if (name == 0 && record.kind == Kind::kHeap) name = record.announced.name;
   });
-  std::sort(regions_, regions_ + region_count_,
-            [](const Region& one, const Region& other) { return one.begin < other.begin; });
-}
-
-Ref AnnouncedMemory::name_of(const AllocationRecord& record) {
-  const HashIndex::Entry* found = names_.find(record.handle);
-  if (found == nullptr) return 0;
-  const auto& heap = *dump_.at<AllocationRecord>(found->value);
-  return heap.time_ns < record.time_ns ? 0 : heap.announced.name;  // 0: of memory that was freed before
+  return name;
 }
 
 std::uint64_t AnnouncedMemory::begin_of(const AllocationRecord& memory) const {
   return memory.kind == Kind::kArray ? format::array_place(dump_.ref_of(&memory)) : memory.handle;
 }
 
-AnnouncedMemory::Region* AnnouncedMemory::first_from(std::uint64_t begin) {
-  return std::lower_bound(regions_, regions_ + region_count_, begin,
-                          [](const Region& region, std::uint64_t address) { return region.begin < address; });
+AnnouncedMemory::Announced* AnnouncedMemory::first_from(std::uint64_t begin) {
+  return std::lower_bound(list_, list_ + count_, begin,
+                          [](const Announced& one, std::uint64_t address) { return one.begin < address; });
 }
 
 void AnnouncedMemory::end_taken() {
   if (!any_taken_) return;
   process_.tables.live.sweep(dump_, [&](const AllocationRecord& record, Ref ref, EndedBy*) {
     if (record.kind != Kind::kRegion) return false;
-    for (const Region* region = first_from(record.handle);
-         region != regions_ + region_count_ && region->begin == record.handle; ++region) {
-      if (region->record != ref || !region->taken) continue;
+    for (const Announced* one = first_from(record.handle); one != list_ + count_ && one->begin == record.handle;
+         ++one) {
+      if (one->record != ref || !one->taken) continue;
       count_end(process_, record);
       return true;
     }

@@ -205,6 +205,7 @@ void name_allocations() {
   char* named = make_pool();
   name(named, "old name");
   name(named, "weights");
+  name(make_pool() + 4096, "inner name");
 }
 
 void end_all() {
