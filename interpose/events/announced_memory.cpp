@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "interpose/events/record_ends.h"
-#include "interpose/format/array_layout.h"
 #include "interpose/process/process.h"
 #include "interpose/system/own_memory.h"
 
@@ -35,18 +34,6 @@ AnnouncedMemory::AnnouncedMemory(Process& process) : process_(process), dump_(pr
 }
 
 AnnouncedMemory::~AnnouncedMemory() { unmap_items(list_, room_); }
-
-Ref AnnouncedMemory::name_of(const AllocationRecord& memory) {
-  Ref name = 0;
-  for_each_in(memory, [&](Announced*, const AllocationRecord& record) {
-    if (name == 0 && record.kind == Kind::kHeap) name = record.announced.name;
-  });
-  return name;
-}
-
-std::uint64_t AnnouncedMemory::begin_of(const AllocationRecord& memory) const {
-  return memory.kind == Kind::kArray ? format::array_place(dump_.ref_of(&memory)) : memory.handle;
-}
 
 AnnouncedMemory::Announced* AnnouncedMemory::first_from(std::uint64_t begin) {
   return std::lower_bound(list_, list_ + count_, begin,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "interpose/dump/dump_writer.h"
+#include "interpose/format/array_layout.h"
 #include "interpose/format/dump_format.h"
 
 namespace culprit {
@@ -20,17 +21,25 @@ class AnnouncedMemory {
   AnnouncedMemory(const AnnouncedMemory&) = delete;
   AnnouncedMemory& operator=(const AnnouncedMemory&) = delete;
 
-  // The MarkRecord of the first name in this memory that is no region's; 0 = none.
-  format::Ref name_of(const format::AllocationRecord& memory);
-
-  // Calls visit(region) for each live region that begins in this memory, which goes. Looks nothing up.
+  // Of memory that goes: calls visit(region) for each live region that begins in it, and returns the MarkRecord of the
+  // first name in it that is no region's; 0 = none. Looks nothing up. What is older lay in memory that was freed
+  // before.
   template <typename Visit>
-  void take_regions(const format::AllocationRecord& memory, Visit visit) {
-    for_each_in(memory, [&](Announced* one, const format::AllocationRecord& record) {
-      if (record.kind != format::Kind::kRegion) return;
-      one->taken = any_taken_ = true;
-      visit(record);
-    });
+  format::Ref take(const format::AllocationRecord& memory, Visit visit) {
+    format::Ref name = 0;
+    if (count_ == 0) return name;
+    const std::uint64_t begin = format::begin_of(memory, dump_.ref_of(&memory));
+    for (Announced* one = first_from(begin); one != list_ + count_ && one->begin - begin < memory.bytes; ++one) {
+      const auto& record = *dump_.at<format::AllocationRecord>(one->record);
+      if (!is_live_now(record) || record.time_ns < memory.time_ns) continue;
+      if (record.kind == format::Kind::kRegion) {
+        one->taken = any_taken_ = true;
+        visit(record);
+      } else if (name == 0) {
+        name = record.announced.name;
+      }
+    }
+    return name;
   }
   // Ends the records of those regions, in a walk over the live table.
   void end_taken();
@@ -42,18 +51,7 @@ class AnnouncedMemory {
     format::Ref record;
     bool taken;
   };
-  // Calls visit(announced, record) for what begins in this memory. What is older lay in memory that was freed before.
-  template <typename Visit>
-  void for_each_in(const format::AllocationRecord& memory, Visit visit) {
-    if (count_ == 0) return;
-    const std::uint64_t begin = begin_of(memory);
-    for (Announced* one = first_from(begin); one != list_ + count_ && one->begin - begin < memory.bytes; ++one) {
-      const auto& record = *dump_.at<format::AllocationRecord>(one->record);
-      if (is_live_now(record) && record.time_ns >= memory.time_ns) visit(one, record);
-    }
-  }
   static bool is_listed(const format::AllocationRecord& record);
-  std::uint64_t begin_of(const format::AllocationRecord& memory) const;
   Announced* first_from(std::uint64_t begin);
 
   Process& process_;

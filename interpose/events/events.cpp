@@ -374,10 +374,10 @@ void Teardown::finish_here(Process* process, CUresult status) {
     count_end(*process, record);
     if (!is_memory(record.kind)) return true;  // streams, events and modules may be released with their context
     *by = {stack_, thread_state.index, true, true};
-    note_release(record, record.device, physical_bytes(record), announced.name_of(record));
-    announced.take_regions(record, [&](const AllocationRecord& region) {
+    const Ref name = announced.take(record, [&](const AllocationRecord& region) {
       note_release(region, record.device, region.bytes, region.announced.name);
     });
+    note_release(record, record.device, physical_bytes(record), name);
     return true;
   });
   announced.end_taken();

@@ -24,4 +24,9 @@ inline ArrayLayout array_layout(std::uint64_t extra) { return {extra & 0xff, ext
 // is room for 8 GiB.
 inline std::uint64_t array_place(Ref record) { return std::uint64_t{1} << 63 | std::uint64_t{record} << 31; }
 
+// Where memory begins that has an address, or is an array. `ref`: of the record.
+inline std::uint64_t begin_of(const AllocationRecord& record, Ref ref) {
+  return record.kind == Kind::kArray ? array_place(ref) : record.handle;
+}
+
 }  // namespace culprit::format

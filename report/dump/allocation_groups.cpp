@@ -84,12 +84,12 @@ void add_regions(const RegionMap& regions, const AllocationRecord& record, Ref r
     return;
   }
   if (const auto* heaps = regions.heaps_of(ref)) group->heaps.insert(group->heaps.end(), heaps->begin(), heaps->end());
-  if (const auto* names = regions.names_of(ref)) {
-    for (const Ref name : *names) ++group->names[name];
-  }
-  if (const auto* names = regions.names_in(ref)) {
-    for (const Ref name : *names) ++group->region_names[name];
-  }
+  const auto add = [](const std::vector<Ref>* names, std::map<Ref, std::uint64_t>* counts) {
+    if (names == nullptr) return;
+    for (const Ref name : *names) ++(*counts)[name];
+  };
+  add(regions.names_of(ref), &group->names);
+  add(regions.names_in(ref), &group->region_names);
 }
 
 // The groups of one worker thread's share of the stacks.

@@ -66,8 +66,7 @@ class Allocations {
     dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
       if (record.kind == Kind::kVmmPhysical) physical.emplace(ref, record);
       const std::uint64_t bytes = addressed_bytes(record);
-      const std::uint64_t begin = record.kind == Kind::kArray ? array_place(ref) : record.handle;
-      if (bytes != 0) all_.push_back({range_of(begin, bytes), {record, ref}});
+      if (bytes != 0) all_.push_back({range_of(begin_of(record, ref), bytes), {record, ref}});
     });
     // The bytes of a mapping are counted with the physical memory.
     for (Addressed& one : all_) {
@@ -116,6 +115,13 @@ HeapRecordUse use_of(Range range, std::vector<Range> regions) {
   return use;
 }
 
+// nullptr: there is none.
+template <typename Value>
+const Value* find_in(const std::unordered_map<Ref, Value>& values, Ref key) {
+  const auto found = values.find(key);
+  return found == values.end() ? nullptr : &found->second;
+}
+
 }  // namespace
 
 RegionMap::RegionMap(const Dump& dump) {
@@ -139,17 +145,19 @@ RegionMap::RegionMap(const Dump& dump) {
       names_[allocations[outer].allocation.ref].push_back(heap.name);  // of the allocation itself
     }
   }
-  std::unordered_map<std::size_t, std::size_t> region_counts;
-  for (const Announced& region : regions) ++region_counts[allocations.find(region)];
+  std::vector<std::size_t> outers;  // of each region
+  std::vector<std::size_t> counts(allocations.size() + 1);
+  for (const Announced& region : regions) ++counts[outers.emplace_back(allocations.find(region))];
   std::unordered_map<std::size_t, std::size_t> known;
-  for (const Announced& region : regions) {
-    const std::size_t outer = allocations.find(region);
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    const Announced& region = regions[i];
+    const std::size_t outer = outers[i];
     if (outer == allocations.size()) continue;
     const auto [at, added] = known.emplace(outer, outer_.size());
     if (added) outer_.push_back(allocations[outer].allocation);
     outer_of_[region.ref] = at->second;
     const bool stands_for_all =
-        region_counts[outer] == 1 && region.range.begin == allocations[outer].range.begin && region.heap == 0;
+        counts[outer] == 1 && region.range.begin == allocations[outer].range.begin && region.heap == 0;
     if (region.name != 0)
       (stands_for_all ? names_ : inner_names_)[allocations[outer].allocation.ref].push_back(region.name);
     const bool in_heap = spaces.find({outer, region.heap}) != spaces.end();
@@ -171,19 +179,10 @@ const OuterAllocation* RegionMap::outer_of(Ref region) const {
   return found == outer_of_.end() ? nullptr : &outer_[found->second];
 }
 
-const std::vector<HeapRecordUse>* RegionMap::heaps_of(Ref allocation) const {
-  const auto found = heaps_.find(allocation);
-  return found == heaps_.end() ? nullptr : &found->second;
-}
+const std::vector<HeapRecordUse>* RegionMap::heaps_of(Ref allocation) const { return find_in(heaps_, allocation); }
 
-const std::vector<Ref>* RegionMap::names_of(Ref allocation) const {
-  const auto found = names_.find(allocation);
-  return found == names_.end() ? nullptr : &found->second;
-}
+const std::vector<Ref>* RegionMap::names_of(Ref allocation) const { return find_in(names_, allocation); }
 
-const std::vector<Ref>* RegionMap::names_in(Ref allocation) const {
-  const auto found = inner_names_.find(allocation);
-  return found == inner_names_.end() ? nullptr : &found->second;
-}
+const std::vector<Ref>* RegionMap::names_in(Ref allocation) const { return find_in(inner_names_, allocation); }
 
 }  // namespace culprit::report
