@@ -1,5 +1,6 @@
 #include "report/symbols/dwarf_limits.h"
 
+#include <dwarf.h>
 #include <gelf.h>
 
 #include <algorithm>
@@ -21,7 +22,6 @@ constexpr std::uint64_t kBytesForEachTypeUnit = 64;
 constexpr std::uint64_t kAbbreviationsOfTypesForEachByte = 2;
 constexpr std::uint64_t kMostAttributes = 1000;      // of one abbreviation
 constexpr std::uint64_t kMostBytesRead = 128 << 20;  // of all tables
-constexpr std::uint64_t kImplicitConstant = 0x21;
 
 // Numbers of a section, until its end.
 class Reader {
@@ -81,7 +81,7 @@ class Limits {
       const std::uint64_t kind = has_kind ? unit.number(1) : 0;
       if (has_kind) unit.skip(1);  // the size of an address
       const std::uint64_t at = unit.number(word);
-      Left& left = of_types || kind == kTypeUnit || kind == kSplitTypeUnit ? types_ : code_;
+      Left& left = of_types || kind == DW_UT_type || kind == DW_UT_split_type ? types_ : code_;
       if (left.units-- == 0) return "it has too many units";
       const std::string problem = problem_of_table(at, &left);
       if (!problem.empty()) return problem;
@@ -90,9 +90,6 @@ class Limits {
   }
 
  private:
-  static constexpr std::uint64_t kTypeUnit = 2;       // DW_UT_type
-  static constexpr std::uint64_t kSplitTypeUnit = 6;  // DW_UT_split_type
-
   struct Left {
     std::uint64_t units;
     std::uint64_t abbreviations;
@@ -129,7 +126,7 @@ class Limits {
       for (std::uint64_t name = 1, form = 1; (name != 0 || form != 0) && reader.left() != 0; ++attributes) {
         name = reader.leb();
         form = reader.leb();
-        if (form == kImplicitConstant) reader.leb();
+        if (form == DW_FORM_implicit_const) reader.leb();
       }
       if (attributes > kMostAttributes) table->moderate = false;
       table->bytes = text.size() - reader.left();
