@@ -23,8 +23,8 @@ struct GpuBlock {
   bool next_at_end;        // another block begins at its end
   std::uint64_t identity;  // by the driver; 0: not known
 
-  // The last address that refers to it. Its end does, like that of a C++ iterator, unless another block begins there:
-  // hardly a program has no pointer to its memory but one to its end.
+  // The last address that refers to it. Its end does, like that of a C++ iterator, unless another block begins there: a
+  // program that has only a pointer to the end of its memory is rare.
   std::uint64_t last_address() const { return end - next_at_end; }
 
   bool is_in_host_memory() const { return kind == format::Kind::kPinnedHost; }
@@ -47,8 +47,7 @@ class GpuBlocks {
   // A pointer so far before a block refers to it: arrays that count from 1.
   static constexpr std::uint64_t kBefore = 64;
 
-  // Calls visit(number) for each block to which `address` refers: it contains it, ends there or begins a little behind
-  // it.
+  // Calls visit(number) for each block that `address` refers to: from a little before its begin to last_address().
   template <typename Visit>
   void find(std::uint64_t address, Visit visit) const {
     if (count_ == 0 || address + kBefore - list_[0].begin > span_) return;
@@ -62,7 +61,7 @@ class GpuBlocks {
         high = middle;
       }
     }
-    // Blocks of two devices may have the same addresses, and one may begin where another one ends.
+    // Blocks of two devices may have the same addresses, and one may begin right behind another one.
     while (low-- != 0 && address <= list_[low].last_address()) visit(low);
   }
 

@@ -30,8 +30,8 @@ class MemoryPieces {
 
   std::uint64_t missing() const { return missing_; }
 
-  // Calls visit(piece) for each piece that `address` points into, its begin included, and to which no pointer was found
-  // yet.
+  // Calls visit_one(piece) for each piece that `address` points into, its begin included, and to which no pointer was
+  // found yet.
   template <typename Visit>
   void visit(std::uint64_t address, Visit visit_one) {
     if (address < least_ || address >= most_) return;

@@ -26,7 +26,7 @@ class ObjectArrays {
     return base == nullptr ? has_objects(object) : is_one(base) || has_collector(base);
   }
 
-  // Calls visit(OBJECT, argument) for each reference of an array, until that is not 0.
+  // Calls visit_one(OBJECT, argument) for each reference of an array, until that is not 0.
   template <typename Visit>
   void visit(PyObject* array, Visit visit_one, void* argument) const {
     PyObject* base = base_of_array(array);

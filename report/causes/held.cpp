@@ -107,8 +107,8 @@ std::string hint(const Group& group, const Evidence& evidence) {
   if (evidence.variable->python)
     return "free it, or drop the object that frees it (del, clear), when it is no longer needed";
   if (evidence.middle && group.kind == format::Kind::kRegion)
-    return variable_text(*evidence.variable) + " still points into it at exit: give it back to its pool before main " +
-           "returns";
+    return variable_text(*evidence.variable) +
+           " still points into it at exit: give it back to its pool before main returns";
   if (evidence.middle)
     return variable_text(*evidence.variable) +
            " points into the middle: keep what the allocation returned, and free it";
