@@ -57,6 +57,8 @@ class HeapNodes {
     *number = queue_[read_++];
     return true;
   }
+  // Those that were not read yet stay unread.
+  void drop_queue() { read_ = queued_; }
 
   // The nodes that are to be read last, each put in once.
   void defer(std::uint32_t number) { deferred_[deferred_count_++] = number; }

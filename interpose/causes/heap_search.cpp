@@ -98,6 +98,8 @@ class HeapSearcher {
     if (now < end) deadline_ns_ = now + (end - now) / 4;
     read_roots(roots_.driver, roots_.driver_count);
     read_queue();
+    // A node that is only marked has no way from the program's data: it has no parent.
+    nodes_.drop_queue();
     // A chunk without a mark may be the driver's, too.
     all_uncertain_ = stopped_;
     stopped_ = clock_ns(CLOCK_MONOTONIC) > end;

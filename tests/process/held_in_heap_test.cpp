@@ -106,6 +106,15 @@ TEST_CASE("the variables that a std::function has captured are named", "[held-in
   }
 }
 
+TEST_CASE("a search that has no time to follow all of the driver's data ends", "[held-in-heap]") {
+  RunOptions options;
+  options.environment = {{"CULPRIT_SCAN_SECONDS", "1"}};
+  const Run run = run_preloaded("held_in_heap", {"driver", subject_path("libnpp_many.so").string()}, options);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK(held_of(read_report(run.dump()).leaks.at(0)).at("exact_path") == "g_engine->next->buffer");
+}
+
 TEST_CASE("a pointer into the middle of memory, in the heap, holds it", "[held-in-heap]") {
   const nlohmann::json held = held_of(report_on("views").leaks.at(0));
   CHECK(held.at("exact_path") == "g_views[2].first");
