@@ -147,7 +147,7 @@ LostSearch LostSearcher::reason_not_to() {
       header.unseen_user_count != 0 || header.unknown_frees != 0 ||
       (process_.mode.load(std::memory_order_relaxed) & (kModeOff | kModeSeveralLives | kModeUserThreads)) != 0)
     return LostSearch::kNotAllRecorded;
-  if (header.python_version != 0) return LostSearch::kPython;
+  if (has_python(process_)) return LostSearch::kPython;
   bool shared = false;
   process_.dump.for_each_record<format::SharingRecord>(format::ChunkType::kSharings,
                                                        [&](const format::SharingRecord&) { shared = true; });
@@ -177,8 +177,14 @@ LostSearch LostSearcher::open() {
   if (!frozen_) leave_libc();
   if (!chunks_.open() || !blocks_.open(&chunks_.pages(), chunks_.key())) return LostSearch::kGivenUp;
   if (!roots_.collect(map_, frozen_ ? 0 : caller_.stack_pointer(), gpu_, &blocks_)) return LostSearch::kAllocator;
-  for (std::uint32_t i = 0; i < gpu_.size(); ++i) filter_.add(gpu_[i].begin - GpuBlocks::kBefore, gpu_[i].end);
-  blocks_.for_each_range([this](std::uint64_t begin, std::uint64_t end) { filter_.add(begin, end); });
+  for (std::uint32_t i = 0; i < gpu_.size(); ++i) {
+    filter_.add(gpu_[i].begin - GpuBlocks::kBefore, gpu_[i].end);
+    numbers_.add(gpu_[i].begin, gpu_[i].end);
+  }
+  blocks_.for_each_range([this](std::uint64_t begin, std::uint64_t end) {
+    filter_.add(begin, end);
+    numbers_.add(begin, end);
+  });
   int error = 0;
   queue_bytes_ = (std::uint64_t{blocks_.size()} + 1) * sizeof(std::uint32_t);
   queue_ = static_cast<std::uint32_t*>(map_private(queue_bytes_, &error));
@@ -188,6 +194,7 @@ LostSearch LostSearcher::open() {
       clock_ns(CLOCK_MONOTONIC) + (frozen_ ? kLongestInCopyNs : longest_search_ns(process_.options)),
       [](void* search, const unsigned char* copy, std::uint64_t bytes, std::uint64_t address) {
         static_cast<LostSearcher*>(search)->look_at(copy, bytes, address);
+        static_cast<LostSearcher*>(search)->look_at_numbers(copy, bytes, address);
       },
       this);
   return queue_ != nullptr && copy_ != nullptr && opened ? LostSearch::kDone : LostSearch::kGivenUp;
@@ -263,6 +270,24 @@ void LostSearcher::look_at(const unsigned char* copy, std::uint64_t bytes, std::
   });
 }
 
+void LostSearcher::look_at_numbers(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address) {
+  constexpr std::uint64_t kWord = sizeof(std::uint64_t);
+  for (std::uint64_t i = (kWord - address % kWord) % kWord; i + kWord <= bytes; i += kWord) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, copy + i, sizeof(word));
+    numbers_.for_each(word, [&](std::uint64_t number) { look_at_number(number, address + i); });
+  }
+}
+
+void LostSearcher::look_at_number(std::uint64_t address, std::uint64_t where) {
+  gpu_.find(address, [&](std::uint32_t number) {
+    if (words_of_libraries_.is_of_parts(where)) return;
+    if (mark_ == kReached) gpu_[number].marks |= kElsewhere;
+    reach(number, where);
+  });
+  if (leads_to_begin(address)) mark_block(address, where);
+}
+
 bool LostSearcher::may_be_pointer(std::uint64_t word, std::uint64_t where) const {
   if (word <= kPointerBits) return true;
   const std::uint64_t address = word & kPointerBits;
@@ -300,6 +325,10 @@ void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {
     if (mark_ == kReached) note_place(number, address, where);
     reach(number, where);
   });
+  mark_block(address, where);
+}
+
+void LostSearcher::mark_block(std::uint64_t address, std::uint64_t where) {
   if (!marks_chunks_) return;
   const std::uint32_t block = blocks_.find(address);
   if (block == HeapBlocks::kNone || objects_.has(address) || objects_.has(blocks_.begin_of(block))) return;

@@ -12,6 +12,7 @@
 #include "interpose/causes/device_snapshot.h"
 #include "interpose/causes/device_variables.h"
 #include "interpose/causes/driver_threads.h"
+#include "interpose/causes/encoded_numbers.h"
 #include "interpose/causes/gpu_blocks.h"
 #include "interpose/causes/handle_set.h"
 #include "interpose/causes/heap_blocks.h"
@@ -107,6 +108,9 @@ class LostSearcher {
 
   // Marks the memory that a copy refers to.
   void look_at(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address);
+  // Marks the memory whose address a copy has as a number of another language; chunks by their begins alone.
+  void look_at_numbers(const unsigned char* copy, std::uint64_t bytes, std::uint64_t address);
+  void look_at_number(std::uint64_t address, std::uint64_t where);
   // Whether a word may be a pointer with a tag above its 48 bits. Numbers in large arrays look like one, and so do
   // parts of two words that stand one after the other: they would hide losses.
   bool may_be_pointer(std::uint64_t word, std::uint64_t where) const;
@@ -115,6 +119,8 @@ class LostSearcher {
   bool leads_somewhere(std::uint64_t address) const;
   bool leads_to_begin(std::uint64_t address) const;
   void look_at(std::uint64_t address, std::uint64_t where);
+  // The chunk of malloc that the address lies in, to be read.
+  void mark_block(std::uint64_t address, std::uint64_t where);
   void reach(std::uint32_t number, std::uint64_t where);
   void note_place(std::uint32_t number, std::uint64_t address, std::uint64_t where);
   bool read(const RootRange& range);
@@ -164,7 +170,8 @@ class LostSearcher {
   DeviceVariables variables_;
   HeapChunks chunks_;
   HeapBlocks blocks_;
-  AddressFilter filter_;  // of the memory of the GPU and of the blocks
+  AddressFilter filter_;    // of the memory of the GPU and of the blocks
+  EncodedNumbers numbers_;  // of the same
   RootRanges roots_;
   DriverThreads drivers_;
   LibraryWords words_of_libraries_;

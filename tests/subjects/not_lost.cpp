@@ -54,6 +54,8 @@ struct Packed {
 
 void* g_pointer = nullptr;
 uintptr_t g_word = 0;
+double g_double = 0;
+alignas(8) uint32_t g_digits[2];
 char* g_bytes = nullptr;
 Node* g_node = nullptr;
 Packed g_packed;
@@ -106,6 +108,27 @@ T* map_file(int protection, const void* content) {
 void at_exit_with_argument(int, void*) {}
 
 void clear_at_exit(int, void*) { g_pointer = nullptr; }
+
+// As runtimes of other languages keep the number.
+SUBJECT_FUNCTION void keep_as_number(const std::string& how) {
+  const auto number = [] { return reinterpret_cast<uintptr_t>(allocate_here()); };
+  if (how == "number-lisp") g_word = number() << 1;
+  if (how == "number-ocaml") g_word = number() << 1 | 1;
+  if (how == "number-guile") g_word = number() << 2 | 2;
+  if (how == "number-scheme") g_word = number() << 3;
+  if (how == "number-erlang") g_word = number() << 4 | 15;
+  if (how == "number-lua") g_double = static_cast<double>(number());
+  if (how == "number-python") {
+    const uintptr_t address = number();
+    g_digits[0] = address & 0x3fffffff;
+    g_digits[1] = static_cast<uint32_t>(address >> 30);
+  }
+  if (how == "number-of-chunk") {
+    auto* node = new Node;
+    node->memory = allocate_here();
+    g_word = reinterpret_cast<uintptr_t>(node) << 3;
+  }
+}
 
 SUBJECT_FUNCTION void keep_in_libc(const std::string& how) {
   if (how == "environ") {
@@ -312,6 +335,7 @@ SUBJECT_FUNCTION void keep_in_words(const std::string& how) {
   if (how == "like-linked-record") {
     g_word = reinterpret_cast<uintptr_t>(make_linked_record(allocate_here(), false)) | uintptr_t{5} << 48;
   }
+  keep_as_number(how);
   if (how == "low-tag") g_word = reinterpret_cast<uintptr_t>(allocate_here()) | 7;
   if (how == "packed") g_packed.memory = allocate_here();
   if (how == "thread-local") t_pointer = allocate_here();
