@@ -15,6 +15,7 @@
 #include "interpose/causes/live_handles.h"
 #include "interpose/causes/memory_scan.h"
 #include "interpose/causes/middle_search.h"
+#include "interpose/causes/process_facts.h"
 #include "interpose/loader/loader_modules.h"
 #include "interpose/process/process.h"
 #include "interpose/system/clock.h"
@@ -155,8 +156,7 @@ format::HolderSearch search_ranges(Search& search, Ranges* ranges, std::uint64_t
   *bytes = result.bytes_read;
   // Python's objects refer to one another by the million, most of them in memory that is not malloc's. A view from
   // inside the interpreter names them.
-  const bool python = search.process.dump.header()->python_version != 0;
-  if (result.end == format::HolderSearch::kDone && !python) {
+  if (result.end == format::HolderSearch::kDone && !has_python(search.process)) {
     const HeapRoots roots = {ranges->holders.list, ranges->holders.count, ranges->thread_locals, ranges->driver.list,
                              ranges->driver.count};
     search.process.dump.header()->heap_search =

@@ -9,6 +9,7 @@
 #include "interpose/base/text_writer.h"
 #include "interpose/causes/driver_threads.h"
 #include "interpose/loader/loader_modules.h"
+#include "interpose/process/process.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/os.h"
 #include "interpose/system/own_files.h"
@@ -95,6 +96,11 @@ bool malloc_is_glibcs() {
   return check_first_definition("malloc", [](const ElfModule& module, const struct dl_phdr_info& info) {
     return is_libc(info.dlpi_name) && find_symbol(module, "gnu_get_libc_version") != 0;
   });
+}
+
+bool has_python(Process& process) {
+  if (!process.options.python) PythonFrames::note_version(process.dump);
+  return process.dump.header()->python_version != 0;
 }
 
 bool destructors_come_later() { return is_ours("__cxa_atexit") && is_ours("__cxa_thread_atexit_impl"); }

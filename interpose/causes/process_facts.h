@@ -1,4 +1,5 @@
-// Facts about this process that a search for lost memory depends on: its threads and its malloc.
+// Facts about this process that the searches for holders and for lost memory depend on: its threads, its malloc and its
+// interpreters.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@ namespace culprit {
 
 class DriverThreads;
 class MemoryMap;
+struct Process;
 
 enum class OtherThreads {
   kNone,  // or only threads that the driver started, which run no code of the program
@@ -21,6 +23,9 @@ OtherThreads other_threads(const MemoryMap& map, DriverThreads* drivers);
 
 // Whether malloc() is that of glibc, and nothing else in the process takes its place.
 bool malloc_is_glibcs();
+
+// Whether an interpreter of Python is there, also with CULPRIT_PYTHON=0: the header has its version then.
+bool has_python(Process& process);
 
 // Whether all objects of the program still exist when the first handler or destructor of exit() runs: see
 // exit_handlers.h. False if another library takes the place of our __cxa_atexit() or __cxa_thread_atexit_impl().

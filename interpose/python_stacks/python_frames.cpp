@@ -82,6 +82,14 @@ bool PythonFrames::take_interpreter(const ElfModule& module, DumpWriter& dump) {
   return true;
 }
 
+void PythonFrames::note_version(DumpWriter& dump) {
+  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+    if (find_symbol(module, "_PyRuntime") == 0) return false;
+    dump.header()->python_version = version_of(module);
+    return true;
+  });
+}
+
 void PythonFrames::look(DumpWriter& dump) {
   if (found_.load(std::memory_order_relaxed) || searching_.exchange(true, std::memory_order_acquire)) return;
   if (!found_ && more_modules_were_added(&list_end_))

@@ -48,6 +48,9 @@ class PythonFrames {
   // Looks for an interpreter when modules were loaded since the last call. Thread-safe.
   CULPRIT_COLD void look(DumpWriter& dump);
 
+  // Notes which interpreter is there, and looks at nothing of it: for a process with CULPRIT_PYTHON=0.
+  static void note_version(DumpWriter& dump);
+
   // Whether an interpreter was found whose frames can be read: only then find() and merge() may be called. Becomes
   // false for ever when merge() or find() sees that the interpreter is not as expected.
   bool is_readable() const { return readable_.load(std::memory_order_acquire); }

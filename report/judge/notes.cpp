@@ -46,6 +46,8 @@ std::string python_note(const Header& header) {
     case PythonState::kDiffers:
       return "no Python lines: the interpreter does not keep its frames where a usual build of " + name + " does";
     case PythonState::kNoPython:
+      if (version != 0) return "no Python lines, and variables of Python were not searched: CULPRIT_PYTHON=0";
+      break;
     case PythonState::kNotChecked:
     case PythonState::kRead:
       break;
@@ -92,7 +94,7 @@ bool has_cache_without_view(const Report& report) {
 void add_notes(const Header& header, const StackResolver& stacks, bool without_view, Report* report) {
   std::vector<std::string>& notes = report->notes;
   report->caches_unseen = has_cache_without_view(*report) ? 1 : 0;
-  // With CULPRIT_PYTHON=0 no interpreter is looked for.
+  // With CULPRIT_PYTHON=0 no interpreter is looked for before the end.
   const bool has_python = header.python_version != 0 || base_name(report->process.executable).rfind("python", 0) == 0;
   report->python_ends_unseen = has_python && header.view_state != PythonViewState::kLoaded ? 1 : 0;
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
