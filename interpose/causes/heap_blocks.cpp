@@ -7,15 +7,6 @@ namespace culprit {
 
 using namespace malloc_layout;
 
-namespace {
-
-// In the heap of a thread: struct heap_info, and in the arena's first heap struct malloc_state, lie before the first
-// chunk. Their sizes differ between versions.
-constexpr std::uint64_t kLeastBefore = 24;
-constexpr std::uint64_t kMostBefore = 4096;
-
-}  // namespace
-
 bool HeapBlocks::open(PageCopies* pages, std::uint64_t key) {
   pages_ = pages;
   key_ = key;
@@ -95,8 +86,7 @@ bool HeapBlocks::add_thread_heap(std::uint64_t base, std::uint64_t most, std::ui
     return false;
   if (arena == 0 || arena % 8 != 0 || previous % kThreadHeap != 0) return false;
   if (size == 0 || size > kThreadHeap || size % PageCopies::kPage != 0 || size > most - base) return false;
-  for (std::uint64_t before = (kLeastBefore + kAlignment - 1) / kAlignment * kAlignment; before < kMostBefore;
-       before += kAlignment) {
+  for (std::uint64_t before = kLeastBeforeFirst; before < kMostBeforeFirst; before += kAlignment) {
     if (!walk(base + before, base + size)) continue;
     *end = base + size;
     return true;

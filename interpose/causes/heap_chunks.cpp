@@ -17,6 +17,8 @@ namespace {
 // A pointer into a chunk (a base class, an element, the object behind the counters of make_shared) is followed if the
 // chunk begins so many bytes before it.
 constexpr std::uint64_t kFarthestInside = 1024;
+// Where all starts are known: arenas and pools take memory from malloc and share it out.
+constexpr std::uint64_t kFarthestInsideKnown = 1 << 20;
 
 // Chunks with mappings of their own that lie side by side are one mapping for the kernel: so many of them are looked
 // at.
@@ -26,38 +28,6 @@ constexpr int kMostSideBySide = 64;
 constexpr std::uint64_t kThreadHeapHeader = 24;
 
 }  // namespace
-
-bool PageCopies::open() {
-  int error = 0;
-  copies_ = static_cast<std::uint64_t*>(map_private(kBytes, &error));
-  if (copies_ == nullptr) return false;
-  slots_ = reinterpret_cast<Slot*>(copies_ + kSlots * kBlock / sizeof(std::uint64_t));
-  return true;
-}
-
-void PageCopies::close() {
-  if (copies_ != nullptr) unmap_private(copies_, kBytes);
-  copies_ = nullptr;
-}
-
-const std::uint64_t* PageCopies::read(std::uint64_t address) {
-  const std::uint64_t block = address / kBlock;
-  const std::uint64_t page = address / kPage % kPagesOfBlock;
-  Slot& slot = slots_[block % kSlots];
-  if (slot.block != block) {
-    slot = {block, 0};
-    const std::int64_t got = os.read_own_memory(copy_of(block, 0), block * kBlock, kBlock);
-    for (std::uint64_t i = 0; got > 0 && (i + 1) * kPage <= static_cast<std::uint64_t>(got); ++i)
-      slot.pages |= 1ULL << i;
-  }
-  // The page behind one that cannot be read.
-  if ((slot.pages >> page & 1) == 0) {
-    if (os.read_own_memory(copy_of(block, page), address / kPage * kPage, kPage) != static_cast<std::int64_t>(kPage))
-      return nullptr;
-    slot.pages |= 1ULL << page;
-  }
-  return copy_of(block, page);
-}
 
 bool HeapChunks::open_empty() {
   int error = 0;
@@ -102,6 +72,11 @@ void HeapChunks::learn_key(const Heap& heap) {
 
 void HeapChunks::close() {
   pages_.close();
+  break_starts_.close();
+  for (ThreadHeap& heap : thread_heaps_) {
+    heap.starts.close();
+    heap.base = 0;
+  }
   if (heaps_ != nullptr) unmap_private(heaps_, kMostHeaps * sizeof(Heap));
   if (own_ != nullptr) unmap_private(own_, kMostOwnRanges * sizeof(OwnRange));
   heaps_ = nullptr;
@@ -138,11 +113,15 @@ bool HeapChunks::is_own(std::uint64_t address) const {
 bool HeapChunks::find(std::uint64_t address, HeapChunk* chunk) {
   const Heap* heap = heap_of(address);
   if (heap == nullptr) return false;
-  if (heap->program_break) return glibcs_ && find_between(address, heap->begin, heap->end, chunk);
+  if (heap->program_break) {
+    if (!glibcs_) return false;
+    if (!break_starts_.is_open()) break_starts_.open(heap->begin, heap->end);
+    return find_between(address, heap->begin, heap->end, &break_starts_, chunk);
+  }
   const std::uint64_t base = address / kThreadHeap * kThreadHeap;
   if (base >= heap->begin) {
-    if (last_.base != base) last_ = {base, end_of_thread_heap(base, *heap)};
-    if (address < last_.end) return find_between(address, base + kThreadHeapHeader, last_.end, chunk);
+    ThreadHeap& own = thread_heap_at(base, *heap);
+    if (address < own.end) return find_between(address, base + kThreadHeapHeader, own.end, &own.starts, chunk);
   }
   return find_mapped(address, *heap, chunk);
 }
@@ -151,12 +130,39 @@ bool HeapChunks::find_foreign(std::uint64_t address, std::uint64_t most, HeapChu
   const Heap* heap = heap_of(address);
   if (heap == nullptr || (heap->program_break && glibcs_) || is_own(address)) return false;
   // find() has just looked at the heap of a thread that may be there.
-  if (address / kThreadHeap * kThreadHeap == last_.base && address < last_.end) return false;
+  const std::uint64_t base = address / kThreadHeap * kThreadHeap;
+  const ThreadHeap& own = thread_heaps_[base / kThreadHeap % kThreadHeaps];
+  if (base == own.base && address < own.end) return false;
   *chunk = {address, std::min(most, heap->end - address)};
   return true;
 }
 
-bool HeapChunks::find_between(std::uint64_t address, std::uint64_t begin, std::uint64_t end, HeapChunk* chunk) {
+HeapChunks::ThreadHeap& HeapChunks::thread_heap_at(std::uint64_t base, const Heap& heap) {
+  ThreadHeap& own = thread_heaps_[base / kThreadHeap % kThreadHeaps];
+  if (own.base == base) return own;
+  own.starts.close();
+  own.base = base;
+  own.end = end_of_thread_heap(base, heap);
+  if (own.end != 0) walk_thread_heap(&own);
+  return own;
+}
+
+// The first chunk begins where a walk leads to the end of the heap: the size of the headers before it differs between
+// versions.
+void HeapChunks::walk_thread_heap(ThreadHeap* heap) {
+  for (std::uint64_t before = kLeastBeforeFirst; before < kMostBeforeFirst; before += kAlignment) {
+    if (heap->base + before >= heap->end || !heap->starts.open(heap->base + before, heap->end)) return;
+    if (heap->starts.reach(heap->end - 1, &pages_)) return;
+    heap->starts.close();
+  }
+}
+
+bool HeapChunks::find_between(std::uint64_t address, std::uint64_t begin, std::uint64_t end, ChunkStarts* starts,
+                              HeapChunk* chunk) {
+  if (starts->is_open() && starts->reach(address, &pages_)) {
+    const std::uint64_t start = starts->last(address, kFarthestInsideKnown);
+    return start != 0 && chunk_at(start, begin, end, chunk) && address - start < chunk->bytes;
+  }
   const std::uint64_t last = address / kAlignment * kAlignment;
   for (std::uint64_t back = 0; back <= kFarthestInside && last - back >= begin + kHeader; back += kAlignment) {
     if (chunk_at(last - back, begin, end, chunk)) return address - chunk->begin < chunk->bytes;

@@ -5,8 +5,9 @@
 //                  4 = not of the main arena
 //     begin        what malloc() returned
 //
-// (glibc, malloc/malloc.c, struct malloc_chunk; the same from 2.3 on.) A header is believed if the chunk lies inside
-// its heap and the next header says that the chunk is in use. Freed chunks that malloc keeps in the caches of threads
+// (glibc, malloc/malloc.c, struct malloc_chunk; the same from 2.3 on.) A header is believed if a walk over all headers
+// before leads to it (chunk_starts.h), where such a walk is possible, if the chunk lies inside its heap, and the next
+// header says that the chunk is in use. Freed chunks that malloc keeps in the caches of threads
 // look the same, and are known by a key in their second word (glibc 2.29 and later). Those in fast bins count as in
 // use.
 //
@@ -15,6 +16,8 @@
 
 #include <cstdint>
 
+#include "interpose/causes/chunk_starts.h"
+#include "interpose/causes/page_copies.h"
 #include "interpose/system/own_ranges.h"
 #include "interpose/system/written_memory.h"
 
@@ -23,51 +26,6 @@ namespace culprit {
 struct HeapChunk {
   std::uint64_t begin;
   std::uint64_t bytes;  // that the program may use
-};
-
-// A copy of the pages that were read last. Memory may change, be protected or be unmapped meanwhile.
-class PageCopies {
- public:
-  // False without memory.
-  bool open();
-  void close();
-
-  // The copy of the page that `address` lies in, valid until the next call; nullptr if it cannot be read.
-  const std::uint64_t* page(std::uint64_t address) {
-    const std::uint64_t block = address / kBlock;
-    const Slot& slot = slots_[block % kSlots];
-    const std::uint64_t in_block = address / kPage % kPagesOfBlock;
-    if (slot.block != block || (slot.pages >> in_block & 1) == 0) return read(address);
-    return copy_of(block, in_block);
-  }
-
-  // Reads an aligned word. False if it cannot be read.
-  bool word(std::uint64_t address, std::uint64_t* value) {
-    const std::uint64_t* words = page(address);
-    if (words != nullptr) *value = words[address % kPage / sizeof(std::uint64_t)];
-    return words != nullptr;
-  }
-
-  static constexpr std::uint64_t kPage = 4096;  // also where the kernel's are larger
-
- private:
-  // Pages are read in blocks, because a system call costs more than the pages beside the wanted one.
-  static constexpr std::uint64_t kPagesOfBlock = 4;
-  static constexpr std::uint64_t kBlock = kPagesOfBlock * kPage;
-  static constexpr std::uint64_t kSlots = 1024;
-  struct Slot {
-    std::uint64_t block;  // address / kBlock
-    std::uint64_t pages;  // bit N: page N of it is there
-  };
-  static constexpr std::uint64_t kBytes = kSlots * (kBlock + sizeof(Slot));
-
-  std::uint64_t* copy_of(std::uint64_t block, std::uint64_t page) {
-    return copies_ + (block % kSlots * kBlock + page * kPage) / sizeof(std::uint64_t);
-  }
-  const std::uint64_t* read(std::uint64_t address);
-
-  std::uint64_t* copies_ = nullptr;
-  Slot* slots_ = nullptr;
 };
 
 // Private memory of its own, never malloc. Not thread-safe.
@@ -102,12 +60,18 @@ class HeapChunks {
   struct ThreadHeap {
     std::uint64_t base;  // 0 = none was looked at
     std::uint64_t end;   // 0 = there is none at `base`
+    ChunkStarts starts;
   };
+  static constexpr std::uint64_t kThreadHeaps = 64;
   static constexpr std::uint64_t kMostHeaps = 1 << 16;
 
   const Heap* heap_of(std::uint64_t address) const;
   bool is_own(std::uint64_t address) const;
-  bool find_between(std::uint64_t address, std::uint64_t begin, std::uint64_t end, HeapChunk* chunk);
+  // Between the first header of a heap and its end.
+  bool find_between(std::uint64_t address, std::uint64_t begin, std::uint64_t end, ChunkStarts* starts,
+                    HeapChunk* chunk);
+  ThreadHeap& thread_heap_at(std::uint64_t base, const Heap& heap);
+  void walk_thread_heap(ThreadHeap* heap);
   bool find_mapped(std::uint64_t address, const Heap& heap, HeapChunk* chunk);
   bool chunk_at(std::uint64_t begin, std::uint64_t least, std::uint64_t end, HeapChunk* chunk);
   void learn_key(const Heap& heap);
@@ -119,8 +83,9 @@ class HeapChunks {
   OwnRange* own_ = nullptr;  // memory of this library, sorted
   int own_count_ = 0;
   std::uint64_t count_ = 0;
-  ThreadHeap last_ = {};   // looked at
-  std::uint64_t key_ = 0;  // in the second word of a chunk in a thread's cache, 0 = not known
+  ChunkStarts break_starts_;
+  ThreadHeap thread_heaps_[kThreadHeaps] = {};  // those that were looked at, by their bases
+  std::uint64_t key_ = 0;                       // in the second word of a chunk in a thread's cache, 0 = not known
 };
 
 }  // namespace culprit

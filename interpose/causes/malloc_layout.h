@@ -15,5 +15,9 @@ inline constexpr std::uint64_t kOwnMapping = 2;
 inline constexpr std::uint64_t kSizeFlags = 7;
 // The heaps of threads begin at multiples of their largest size.
 inline constexpr std::uint64_t kThreadHeap = 64 << 20;
+// Before the first chunk of such a heap lie struct heap_info and, in the arena's first heap, struct malloc_state, whose
+// sizes differ between versions.
+inline constexpr std::uint64_t kLeastBeforeFirst = 32;
+inline constexpr std::uint64_t kMostBeforeFirst = 4096;
 
 }  // namespace culprit::malloc_layout

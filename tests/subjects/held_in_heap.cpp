@@ -247,6 +247,20 @@ struct Opaque {
   Engine* engine = nullptr;
 };
 
+// A pointer to the end of a block, as a vector and a deque have. The last word of the block is like the header of a
+// chunk that has the next one inside, as old headers are.
+static void* end_before(void* buffer) {
+  for (;;) {
+    auto* words = static_cast<uint64_t*>(calloc(64, sizeof(uint64_t)));
+    auto* engine = new Engine;
+    if (reinterpret_cast<char*>(engine) != reinterpret_cast<char*>(words + 66)) continue;
+    engine->buffer = buffer;
+    asm volatile("" : : "r"(engine) : "memory");  // it stays, although no code reads it
+    words[63] = (sizeof(uint64_t) * 2 + 48) | 1;
+    return words + 64;
+  }
+}
+
 int main(int, char** argv) {
   const std::string how = argv[1];
   keeper();
@@ -487,6 +501,11 @@ int main(int, char** argv) {
     g_vector.reserve(200);
     g_vector.push_back(nullptr);
   }
+  if (how == "malloc-arena") {
+    g_engine = new (static_cast<char*>(calloc(1, 8192)) + 5000) Engine;
+    g_engine->buffer = allocate_here();
+  }
+  if (how == "old-header") g_nothing = end_before(allocate_here());
   if (how == "hidden") {
     auto* engine = chain(1);
     g_hidden = reinterpret_cast<uintptr_t>(engine) ^ 0x5555;

@@ -73,8 +73,35 @@ TEST_CASE("chunks in use are found from any word inside", "[heap]") {
   CHECK(chunk_found(set.chunks, memory, 64) == kNoChunk);  // free
   CHECK(chunk_found(set.chunks, memory, 96) == std::make_pair(std::uint64_t{96}, std::uint64_t{4088}));
   CHECK(chunk_found(set.chunks, memory, 96 + 1000) == std::make_pair(std::uint64_t{96}, std::uint64_t{4088}));
-  CHECK(chunk_found(set.chunks, memory, 96 + 3000) == kNoChunk);  // too far inside
+  CHECK(chunk_found(set.chunks, memory, 96 + 3000) == std::make_pair(std::uint64_t{96}, std::uint64_t{4088}));
   CHECK(chunk_found(set.chunks, memory, 4 * kHeapPage) == kNoChunk);
+}
+
+TEST_CASE("an old header inside of a chunk is none", "[heap]") {
+  for (const bool program_break : {true, false}) {
+    HeapMemory memory(64 << 20);
+    const std::uint64_t from = program_break ? 0 : 64;
+    memory.at(0) = 0x7000;
+    memory.at(16) = 4 * kHeapPage;
+    fill_heap(&memory, from);
+    // In the chunk of 4096 bytes: 1000 bytes behind its begin, and up to its end.
+    const std::uint64_t begin = from + 96;
+    memory.at(begin + 1008 - 8) = (4096 - 1008) | 1;
+    Chunks set;
+    set.chunks.add({memory.address(0), memory.address(program_break ? 4 * kHeapPage : 32 << 20)}, program_break);
+    CHECK(chunk_found(set.chunks, memory, begin + 1008) == std::make_pair(begin, std::uint64_t{4088}));
+  }
+}
+
+TEST_CASE("behind a header that leads nowhere chunks are found by their own", "[heap]") {
+  HeapMemory memory(4 * kHeapPage);
+  fill_heap(&memory, 0);
+  memory.at(8) = 7;
+  Chunks set;
+  set.chunks.add({memory.address(0), memory.address(4 * kHeapPage)}, true);
+  CHECK(chunk_found(set.chunks, memory, 16) == kNoChunk);
+  CHECK(chunk_found(set.chunks, memory, 96 + 1000) == std::make_pair(std::uint64_t{96}, std::uint64_t{4088}));
+  CHECK(chunk_found(set.chunks, memory, 96 + 3000) == kNoChunk);  // too far inside for a guess
 }
 
 TEST_CASE("the heaps of threads are found by their own header", "[heap]") {
