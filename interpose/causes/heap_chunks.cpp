@@ -140,10 +140,11 @@ bool HeapChunks::find_foreign(std::uint64_t address, std::uint64_t most, HeapChu
 HeapChunks::ThreadHeap& HeapChunks::thread_heap_at(std::uint64_t base, const Heap& heap) {
   ThreadHeap& own = thread_heaps_[base / kThreadHeap % kThreadHeaps];
   if (own.base == base) return own;
+  const bool first = own.base == 0;
   own.starts.close();
   own.base = base;
   own.end = end_of_thread_heap(base, heap);
-  if (own.end != 0) walk_thread_heap(&own);
+  if (first && own.end != 0) walk_thread_heap(&own);
   return own;
 }
 

@@ -60,9 +60,9 @@ class HeapChunks {
   struct ThreadHeap {
     std::uint64_t base;  // 0 = none was looked at
     std::uint64_t end;   // 0 = there is none at `base`
-    ChunkStarts starts;
+    ChunkStarts starts;  // of the first heap in this place alone: two that take turns would be walked again and again
   };
-  static constexpr std::uint64_t kThreadHeaps = 64;
+  static constexpr std::uint64_t kThreadHeaps = 1024;
   static constexpr std::uint64_t kMostHeaps = 1 << 16;
 
   const Heap* heap_of(std::uint64_t address) const;

@@ -21,7 +21,7 @@ void PageCopies::close() {
 const std::uint64_t* PageCopies::read(std::uint64_t address) {
   const std::uint64_t block = address / kBlock;
   const std::uint64_t page = address / kPage % kPagesOfBlock;
-  Slot& slot = slots_[block % kSlots];
+  Slot& slot = slots_[slot_of(block)];
   if (slot.block != block) {
     slot = {block, 0};
     const std::int64_t got = os.read_own_memory(copy_of(block, 0), block * kBlock, kBlock);
