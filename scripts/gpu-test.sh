@@ -14,7 +14,7 @@
 # --check runs one check from a build tree, as ctest does: process, guests, examples, or the name of a script in
 # tests/gpu. Exit code 77: there is no GPU, or every row was skipped.
 #
-# Each part of the run prints its rows when it ends, and has a time limit: CULPRIT_GPU_LIMIT seconds (420) for the parts
+# Each part of the run prints its rows when it ends, and has a time limit: CULPRIT_GPU_LIMIT seconds (480) for the parts
 # of the test programs and the examples, 300 for each other check and for the tests of attach. A part that reaches it is
 # a failed row, which names the test that was running.
 set -uo pipefail
@@ -83,7 +83,7 @@ row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$rows"; }
 
 [ -n "$cudart" ] || row FAIL "libcudart.so.13" "not found: the programs with the shared runtime cannot start"
 
-long_limit=${CULPRIT_GPU_LIMIT:-420} short_limit=300
+long_limit=${CULPRIT_GPU_LIMIT:-480} short_limit=300
 
 # timed NAME LIMIT COMMAND...: runs it for LIMIT seconds at most, and keeps its exit code (124: it reached the limit)
 # and its seconds.
