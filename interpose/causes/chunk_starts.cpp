@@ -1,6 +1,5 @@
 #include "interpose/causes/chunk_starts.h"
 
-#include "interpose/causes/malloc_layout.h"
 #include "interpose/causes/page_copies.h"
 #include "interpose/system/own_memory.h"
 
@@ -17,9 +16,8 @@ constexpr std::uint64_t kMostChunks = 1 << 24;
 }  // namespace
 
 bool ChunkStarts::open(std::uint64_t first, std::uint64_t end) {
-  int error = 0;
-  bytes_ = ((end - first) / kAlignment / kBits + 1) * sizeof(std::uint64_t);
-  bits_ = static_cast<std::uint64_t*>(map_private(bytes_, &error));
+  words_ = (end - first) / kAlignment / kBits + 1;
+  bits_ = map_items<std::uint64_t>(words_);
   first_ = at_ = first;
   end_ = end;
   steps_ = 0;
@@ -27,15 +25,15 @@ bool ChunkStarts::open(std::uint64_t first, std::uint64_t end) {
 }
 
 void ChunkStarts::close() {
-  if (bits_ != nullptr) unmap_private(bits_, bytes_);
+  unmap_items(bits_, words_);
   bits_ = nullptr;
 }
 
 bool ChunkStarts::step(PageCopies* pages) {
   std::uint64_t header = 0;
   if (end_ - at_ < kLeastSize || steps_ == kMostChunks || !pages->word(at_ + 8, &header)) return false;
-  const std::uint64_t size = header & ~kSizeFlags;
-  if ((header & kOwnMapping) != 0 || size < kLeastSize || size % kAlignment != 0 || size > end_ - at_) return false;
+  const std::uint64_t size = size_of_chunk(header, end_ - at_);
+  if (size == 0) return false;
   const std::uint64_t bit = (at_ - first_) / kAlignment;
   bits_[bit / kBits] |= 1ULL << bit % kBits;
   at_ += size;

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "interpose/causes/malloc_layout.h"
+
 namespace culprit {
 
 class PageCopies;
@@ -21,9 +23,9 @@ class ChunkStarts {
   // Walks on as far as `address`, or to the end of what can be walked. Returns whether all starts up to there are
   // known.
   bool reach(std::uint64_t address, PageCopies* pages) {
-    while (address >= at_ + kHeader && step(pages)) {
+    while (address >= at_ + malloc_layout::kHeader && step(pages)) {
     }
-    return address < at_ + kHeader;
+    return address < at_ + malloc_layout::kHeader;
   }
 
   // The last start (what malloc returned) at or before `address`, `farthest` bytes before at most; 0 if there is none.
@@ -31,11 +33,10 @@ class ChunkStarts {
   std::uint64_t last(std::uint64_t address, std::uint64_t farthest) const;
 
  private:
-  static constexpr std::uint64_t kHeader = 16;
   bool step(PageCopies* pages);
 
   std::uint64_t* bits_ = nullptr;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t words_ = 0;
   std::uint64_t first_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t at_ = 0;  // the header to walk on from

@@ -15,7 +15,7 @@
 
 namespace culprit {
 
-// All zeros but `least_`: no address.
+// First add() for all ranges, then finish().
 class EncodedNumbers {
  public:
   // The addresses from `begin` to `end`, both included. Smaller ones than 4 GiB are left out: encoded they are as small
@@ -24,6 +24,10 @@ class EncodedNumbers {
     if (end < kLeast || end >= kEnd) return;
     least_ = std::min(least_, std::max(begin, kLeast));
     most_ = std::max(most_, end);
+  }
+
+  void finish() {
+    if (least_ > most_) return;
     for (int way = 0; way < kWays; ++way) {
       ways_[way].least = encode(way, least_);
       ways_[way].span = (encode(way, most_) | low_bits(way)) - ways_[way].least;
@@ -46,9 +50,8 @@ class EncodedNumbers {
 
  private:
   static constexpr int kShifts = 4;
-  static constexpr int kDouble = kShifts;
-  static constexpr int kDigits = kShifts + 1;
-  static constexpr int kWays = kShifts + 2;
+  static constexpr int kDigits = kShifts;
+  static constexpr int kWays = kShifts + 2;  // the last one: a double
   static constexpr std::uint64_t kLeast = 1ULL << 32;
   static constexpr std::uint64_t kEnd = 1ULL << 48;
   static constexpr int kDigitBits = 30;

@@ -60,9 +60,9 @@ bool HeapBlocks::walk(std::uint64_t first, std::uint64_t end) {
   };
   for (std::uint64_t at = first;;) {
     std::uint64_t header = 0;
-    if (end - at < kLeastSize || !pages_->word(at + 8, &header) || (header & kOwnMapping) != 0) return give_up();
-    const std::uint64_t size = header & ~kSizeFlags;
-    if (size < kLeastSize || size % kAlignment != 0 || size > end - at) return give_up();
+    if (end - at < kLeastSize || !pages_->word(at + 8, &header)) return give_up();
+    const std::uint64_t size = size_of_chunk(header, end - at);
+    if (size == 0) return give_up();
     if (size == end - at) {
       gap(at + kHeader);  // the top is not used
       return !full_ || give_up();
@@ -79,16 +79,11 @@ bool HeapBlocks::walk(std::uint64_t first, std::uint64_t end) {
 bool HeapBlocks::add_break_heap(const MemoryRange& heap) { return walk(heap.begin, heap.end); }
 
 bool HeapBlocks::add_thread_heap(std::uint64_t base, std::uint64_t most, std::uint64_t* end) {
-  std::uint64_t arena = 0;
-  std::uint64_t previous = 0;
-  std::uint64_t size = 0;
-  if (!pages_->word(base, &arena) || !pages_->word(base + 8, &previous) || !pages_->word(base + 16, &size))
-    return false;
-  if (arena == 0 || arena % 8 != 0 || previous % kThreadHeap != 0) return false;
-  if (size == 0 || size > kThreadHeap || size % PageCopies::kPage != 0 || size > most - base) return false;
+  const std::uint64_t end_of_heap = end_of_thread_heap(base, most, pages_);
+  if (end_of_heap == 0) return false;
   for (std::uint64_t before = kLeastBeforeFirst; before < kMostBeforeFirst; before += kAlignment) {
-    if (!walk(base + before, base + size)) continue;
-    *end = base + size;
+    if (!walk(base + before, end_of_heap)) continue;
+    *end = end_of_heap;
     return true;
   }
   return false;

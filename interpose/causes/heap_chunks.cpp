@@ -29,6 +29,16 @@ constexpr std::uint64_t kThreadHeapHeader = 24;
 
 }  // namespace
 
+std::uint64_t end_of_thread_heap(std::uint64_t base, std::uint64_t most, PageCopies* pages) {
+  std::uint64_t arena = 0;
+  std::uint64_t previous = 0;
+  std::uint64_t size = 0;
+  if (!pages->word(base, &arena) || !pages->word(base + 8, &previous) || !pages->word(base + 16, &size)) return 0;
+  if (arena == 0 || arena % 8 != 0 || previous % kThreadHeap != 0) return 0;
+  if (size == 0 || size > kThreadHeap || size % PageCopies::kPage != 0 || size > most - base) return 0;
+  return base + size;
+}
+
 bool HeapChunks::open_empty() {
   int error = 0;
   heaps_ = static_cast<Heap*>(map_private(kMostHeaps * sizeof(Heap), &error));
@@ -143,7 +153,7 @@ HeapChunks::ThreadHeap& HeapChunks::thread_heap_at(std::uint64_t base, const Hea
   const bool first = own.base == 0;
   own.starts.close();
   own.base = base;
-  own.end = end_of_thread_heap(base, heap);
+  own.end = end_of_thread_heap(base, heap.end, &pages_);
   if (first && own.end != 0) walk_thread_heap(&own);
   return own;
 }
@@ -173,10 +183,10 @@ bool HeapChunks::find_between(std::uint64_t address, std::uint64_t begin, std::u
 
 bool HeapChunks::chunk_at(std::uint64_t begin, std::uint64_t least, std::uint64_t end, HeapChunk* chunk) {
   std::uint64_t header = 0;
-  if (begin < least + kHeader || !pages_.word(begin - 8, &header) || (header & kOwnMapping) != 0) return false;
-  const std::uint64_t size = header & ~kSizeFlags;
+  if (begin < least + kHeader || !pages_.word(begin - 8, &header)) return false;
+  const std::uint64_t size = size_of_chunk(header, end - begin);
   // The next header must lie inside, too.
-  if (size < kLeastSize || size % kAlignment != 0 || size > end - begin || end - begin - size < 8) return false;
+  if (size == 0 || end - begin - size < 8) return false;
   std::uint64_t next = 0;
   if (!pages_.word(begin - 8 + size, &next) || (next & kInUseBefore) == 0) return false;
   const std::uint64_t next_size = next & ~kSizeFlags;
@@ -185,17 +195,6 @@ bool HeapChunks::chunk_at(std::uint64_t begin, std::uint64_t least, std::uint64_
   if (key_ != 0 && pages_.word(begin + 8, &second) && second == key_) return false;
   *chunk = {begin, size - 8};
   return true;
-}
-
-// Returns 0 if there is none.
-std::uint64_t HeapChunks::end_of_thread_heap(std::uint64_t base, const Heap& heap) {
-  std::uint64_t arena = 0;
-  std::uint64_t previous = 0;
-  std::uint64_t size = 0;
-  if (!pages_.word(base, &arena) || !pages_.word(base + 8, &previous) || !pages_.word(base + 16, &size)) return 0;
-  if (arena == 0 || arena % 8 != 0 || previous % kThreadHeap != 0) return 0;
-  if (size == 0 || size > kThreadHeap || size % PageCopies::kPage != 0 || size > heap.end - base) return 0;
-  return base + size;
 }
 
 bool HeapChunks::find_mapped(std::uint64_t address, const Heap& heap, HeapChunk* chunk) {

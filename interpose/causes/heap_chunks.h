@@ -28,6 +28,9 @@ struct HeapChunk {
   std::uint64_t bytes;  // that the program may use
 };
 
+// The end of the heap of a thread that begins at `base`, in memory that ends at `most`; 0: there is none.
+std::uint64_t end_of_thread_heap(std::uint64_t base, std::uint64_t most, PageCopies* pages);
+
 // Private memory of its own, never malloc. Not thread-safe.
 class HeapChunks {
  public:
@@ -75,7 +78,6 @@ class HeapChunks {
   bool find_mapped(std::uint64_t address, const Heap& heap, HeapChunk* chunk);
   bool chunk_at(std::uint64_t begin, std::uint64_t least, std::uint64_t end, HeapChunk* chunk);
   void learn_key(const Heap& heap);
-  std::uint64_t end_of_thread_heap(std::uint64_t base, const Heap& heap);
 
   PageCopies pages_;
   bool glibcs_ = true;  // malloc() is; else there are no headers where the program break was

@@ -185,6 +185,7 @@ LostSearch LostSearcher::open() {
     filter_.add(begin, end);
     numbers_.add(begin, end);
   });
+  numbers_.finish();
   int error = 0;
   queue_bytes_ = (std::uint64_t{blocks_.size()} + 1) * sizeof(std::uint32_t);
   queue_ = static_cast<std::uint32_t*>(map_private(queue_bytes_, &error));

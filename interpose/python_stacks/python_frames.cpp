@@ -47,14 +47,20 @@ std::uint32_t version_of(const ElfModule& module) {
   return 0;
 }
 
+// The address of the interpreter's state, whose version is noted; 0: the module has none.
+std::uint64_t note_runtime(const ElfModule& module, DumpWriter& dump) {
+  const std::uint64_t runtime = find_symbol(module, "_PyRuntime");
+  if (runtime != 0) dump.header()->python_version = version_of(module);
+  return runtime;
+}
+
 }  // namespace
 
 bool PythonFrames::take_interpreter(const ElfModule& module, DumpWriter& dump) {
-  std::uint64_t runtime = find_symbol(module, "_PyRuntime");
+  std::uint64_t runtime = note_runtime(module, dump);
   if (runtime == 0) return false;
   found_ = true;
   format::Header* header = dump.header();
-  header->python_version = version_of(module);
   bool known = python_layout(header->python_version, runtime, &layout_);
   auto find = [&](auto* function, const char* name) {
     std::uint64_t address = find_symbol(module, name);
@@ -83,11 +89,7 @@ bool PythonFrames::take_interpreter(const ElfModule& module, DumpWriter& dump) {
 }
 
 void PythonFrames::note_version(DumpWriter& dump) {
-  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
-    if (find_symbol(module, "_PyRuntime") == 0) return false;
-    dump.header()->python_version = version_of(module);
-    return true;
-  });
+  any_module([&](const ElfModule& module, const struct dl_phdr_info&) { return note_runtime(module, dump) != 0; });
 }
 
 void PythonFrames::look(DumpWriter& dump) {

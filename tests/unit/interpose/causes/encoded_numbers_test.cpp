@@ -31,6 +31,7 @@ std::uint64_t digits_of(std::uint64_t number) { return (number >> 30) << 32 | (n
 TEST_CASE("an address is known in each way that a language keeps a number", "[encoded-numbers]") {
   EncodedNumbers numbers;
   numbers.add(kFirst, kLast);
+  numbers.finish();
   for (const std::uint64_t address : {kFirst, kFirst + 1, kFirst + 5000, kLast}) {
     for (int shift = 1; shift <= 4; ++shift) {
       for (std::uint64_t type = 0; type < std::uint64_t{1} << shift; ++type)
@@ -44,7 +45,10 @@ TEST_CASE("an address is known in each way that a language keeps a number", "[en
 TEST_CASE("other words are no address", "[encoded-numbers]") {
   EncodedNumbers numbers;
   CHECK(addresses_of(numbers, kFirst << 1).empty());
+  numbers.finish();
+  CHECK(addresses_of(numbers, kFirst << 1).empty());
   numbers.add(kFirst, kLast);
+  numbers.finish();
   // A double that is no whole number has lower bits than the address of the same range.
   CHECK(addresses_of(numbers, bits_of(static_cast<double>(kFirst) + 0.5)).empty());
   for (const std::uint64_t word :
@@ -59,6 +63,7 @@ TEST_CASE("the ways of several ranges are found, with what lies between them", "
   numbers.add(0x555555554000, 0x555555575000);
   numbers.add(kFirst, kLast);
   numbers.add(4096, 8192);  // small: left out
+  numbers.finish();
   for (const std::uint64_t address : {std::uint64_t{0x555555554010}, kFirst}) {
     for (const std::uint64_t word : {address << 3, bits_of(static_cast<double>(address)), digits_of(address)}) {
       const std::vector<std::uint64_t> found = addresses_of(numbers, word);
