@@ -138,6 +138,8 @@ void begin_exit(int, void*) {
     if (recording.options.fail[0] != '\0') header->exit_stack = current_stack(recording);
     read_devices_at_exit(recording);
     if (recording.dump.header()->holder_search == format::HolderSearch::kNotRun) search_holders(recording);
+    // Where no search asked for it: the report says that Python's objects were not seen.
+    if (!recording.options.python) PythonFrames::note_version(recording.dump);
     // An attach searches all memory itself.
     if (!loaded_late() && recording.dump.header()->lost_search == format::LostSearch::kNotRun)
       note_unseen_users(recording);

@@ -77,6 +77,7 @@ enum class PythonState : std::uint32_t {
   kRead = 2,            // yes
   kUnknownVersion = 3,  // no: the layout of this version is not known
   kDiffers = 4,         // no: the interpreter's layout differs from its version's
+  kFreeThreaded = 5,    // no: the interpreter has no GIL
 };
 
 // Whether the code that takes views from inside an interpreter is there.

@@ -78,7 +78,10 @@ bool PythonFrames::take_interpreter(const ElfModule& module, DumpWriter& dump) {
                   find(&symbols_.globals, "PyEval_GetGlobals") && find(&symbols_.line, "PyCode_Addr2Line") &&
                   symbols_.code_type != 0 && symbols_.text_type != 0 && symbols_.bytes_type != 0 &&
                   symbols_.evaluation_loop != 0;
-  if (!known || !complete) {
+  // Reference counts that threads share: exported by builds without a GIL alone, from 3.13 on.
+  if (find_symbol(module, "_Py_DecRefShared") != 0) {
+    switch_off(dump, PythonState::kFreeThreaded);
+  } else if (!known || !complete) {
     switch_off(dump, PythonState::kUnknownVersion);
   } else {
     header->python_state = PythonState::kNotChecked;

@@ -15,7 +15,9 @@
 #include "report/base/json_input.h"
 #include "report/base/log.h"
 #include "report/base/words.h"
+#include "report/dump/dump_reader.h"
 #include "report/judge/python_caches.h"
+#include "report/judge/python_unseen.h"
 #include "report/load/python_view.h"
 #include "report/proc/process_folder.h"
 #include "report/proc/target_process.h"
@@ -121,8 +123,9 @@ TensorsView tensors_of_file(const std::string& path) {
   }
   if (!problem.empty()) throw std::runtime_error(problem);
   if (std::filesystem::path(path).extension() == ".json") return {path, caches_of_tensors_json(read_json(path), path)};
+  const std::string unseen = why_python_is_unseen(Dump::open(path).header(), true);
   throw std::runtime_error(path + " has no view from inside a framework beside it (" + python_view_path(path) +
-                           "): the program used no PyTorch and no CuPy, or it was killed");
+                           "): the program used no PyTorch and no CuPy, or they were not looked at: " + unseen);
 }
 
 }  // namespace

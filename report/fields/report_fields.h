@@ -34,6 +34,7 @@ void fields(Archive& archive, Report* report) {
   archive.kept("live_cached_bytes", &report->live_cached_bytes);
   archive.kept("caches_unseen", &report->caches_unseen);
   archive.kept("python_ends_unseen", &report->python_ends_unseen);
+  archive.kept("python_unseen", &report->python_unseen);
   archive.kept("caches_inside", &report->caches_inside);
   archive.kept("ran_out", &report->ran_out);
   archive.field("pictures", &report->breakdowns,

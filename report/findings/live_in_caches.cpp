@@ -17,8 +17,20 @@ constexpr std::uint64_t kNotKnownShare = 10;
 
 constexpr std::size_t kListedKeepers = 8;
 
+// That no view tells what lives in the caches of a process, or of some of a job's: "not known in 2 processes: ...".
+std::string not_known_text(const Report& report) {
+  if (report.caches_unseen == 0 || report.python_unseen.empty()) return {};
+  const std::string where =
+      report.job.empty() ? std::string() : " in " + plural(report.caches_unseen, "process", "processes");
+  return "not known" + where + ": " + printable(report.python_unseen);
+}
+
 void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
-  if (report.live_cached_bytes == 0) return;
+  const std::string not_known = not_known_text(report);
+  if (report.live_cached_bytes == 0) {
+    if (!not_known.empty()) add_finding(FindingKind::kLiveInCaches, not_known, list);
+    return;
+  }
   std::string text = format_bytes(report.live_cached_bytes);
   const CacheInside::Place* largest = nullptr;
   for (const CacheInside& inside : report.caches_inside) {
@@ -50,6 +62,7 @@ void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
                 " kept by what is not known: " + one.path;
     }
   }
+  if (!not_known.empty()) text += "; " + not_known;
   Finding& finding = add_finding(FindingKind::kLiveInCaches, text, list);
   finding.bytes = report.live_cached_bytes;
   if (keeper != nullptr) finding.hint = keeper->hint;

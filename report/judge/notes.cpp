@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "interpose/format/python_versions.h"
 #include "report/base/words.h"
 #include "report/judge/python_caches.h"
+#include "report/judge/python_unseen.h"
 #include "report/model/frame_rules.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"
@@ -33,47 +33,6 @@ void add_unseen_throws(Report* report) {
   }
 }
 
-std::string python_note(const Header& header) {
-  const std::uint32_t version = header.python_version;
-  const std::string name = version == 0
-                               ? "this Python"
-                               : "Python " + std::to_string(version >> 24) + "." + std::to_string(version >> 16 & 0xff);
-  switch (header.python_state) {
-    case PythonState::kUnknownVersion:
-      if (reads_python(version))
-        return "no Python lines: culprit reads the frames of CPython with a GIL; this " + name + " is another build";
-      return std::string("no Python lines: culprit reads the frames of Python ") + kPythonVersions + ", not of " + name;
-    case PythonState::kDiffers:
-      return "no Python lines: the interpreter does not keep its frames where a usual build of " + name + " does";
-    case PythonState::kNoPython:
-      if (version != 0) return "no Python lines, and variables of Python were not searched: CULPRIT_PYTHON=0";
-      break;
-    case PythonState::kNotChecked:
-    case PythonState::kRead:
-      break;
-  }
-  return {};
-}
-
-// A note on the view from inside Python, which is missing or incomplete.
-std::string view_note(const Header& header, bool without_view, const Report& report) {
-  if (header.view_failures != 0)
-    return "what lives inside the caches of Python's frameworks is not completely known: " +
-           plural(header.view_failures, "look inside failed", "looks inside failed");
-  if (!without_view || !report.process.status.is_over() || report.summary.caches.empty()) return {};
-  switch (header.view_state) {
-    case PythonViewState::kAsked:
-      return "what lives inside the caches is not known: Python's main thread ran no code after the first CUDA call, "
-             "or the program ended too soon after it";
-    case PythonViewState::kLoaded:
-      return "what lives inside the caches is not known: Python ran no exit handlers that look inside "
-             "(os._exit, a signal or exec ended the process)";
-    case PythonViewState::kNone:
-      break;
-  }
-  return {};
-}
-
 // A note on the facts that are not known because recording began with an attach.
 std::string attach_note(const Header& header) {
   if (header.attached == Attached::kNo) return {};
@@ -97,11 +56,15 @@ void add_notes(const Header& header, const StackResolver& stacks, bool without_v
   // With CULPRIT_PYTHON=0 no interpreter is looked for before the end.
   const bool has_python = header.python_version != 0 || base_name(report->process.executable).rfind("python", 0) == 0;
   report->python_ends_unseen = has_python && header.view_state != PythonViewState::kLoaded ? 1 : 0;
+  if (report->process.status.is_over())
+    report->python_unseen = why_python_is_unseen(header, without_view && report->caches_unseen != 0);
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
-  const std::string python = python_note(header);
+  const std::string python = python_lines_note(header);
   if (!python.empty()) notes.push_back(python);
-  const std::string view = view_note(header, without_view, *report);
-  if (!view.empty()) notes.push_back(view);
+  if (header.view_failures != 0) {
+    notes.push_back("what lives inside the caches of Python's frameworks is not completely known: " +
+                    plural(header.view_failures, "look inside failed", "looks inside failed"));
+  }
   const std::string attached = attach_note(header);
   if (!attached.empty()) notes.push_back(attached);
   for (const std::string& note : stacks.notes()) notes.push_back(note);

@@ -102,6 +102,11 @@ void ReportMerger::add_head(const Report& report) {
   report_.live_cached_bytes += report.live_cached_bytes;
   report_.caches_unseen += report.caches_unseen;
   report_.python_ends_unseen += report.python_ends_unseen;
+  // One of the reasons, the same one in any order of merging.
+  if (!report.python_unseen.empty()) {
+    report_.python_unseen =
+        report_.python_unseen.empty() ? report.python_unseen : std::min(report_.python_unseen, report.python_unseen);
+  }
   merge_caches(report.caches_inside, &report_.caches_inside);
   merge_caches(report.ran_out, &report_.ran_out);
   Dropped& dropped = report_.dropped;

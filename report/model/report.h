@@ -77,6 +77,7 @@ struct Report {
   std::uint64_t live_cached_bytes = 0;     // of live tensors, in `caches_inside` or those of the merged reports
   std::uint64_t caches_unseen = 0;         // processes with a cache of PyTorch's or CuPy's that did not report it
   std::uint64_t python_ends_unseen = 0;    // processes with an interpreter, of whose end nothing is known
+  std::string python_unseen;               // why Python's objects were not looked at before its end; "" = they were
   std::vector<ErrorGroup> errors;
   std::vector<FailedAllocation> failed_allocations;  // most frequent first
   std::vector<SuppressionUse> suppressed;            // in the order of the files' lines

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "interpose/format/python_versions.h"
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
 #include "tests/support/text.h"
@@ -226,8 +227,38 @@ TEST_CASE("Python frames can be left out", "[python]") {
   RunOptions options;
   options.environment["CULPRIT_PYTHON"] = "0";
   const Run run = run_python("python3", {"python_stacks.py", "5", "1"}, options);
-  for (const Group& group : read_report(run.dump()).leaks) {
+  const Report report = read_report(run.dump());
+  for (const Group& group : report.leaks) {
     for (const auto& frame : group.json.at("stack")) CHECK(frame.at("language") == "native");
+  }
+  CHECK(report.json.at("summary").at("not_searched") ==
+        "variables of Python were not searched (CULPRIT_PYTHON=0): one may hold this memory");
+}
+
+TEST_CASE("a Python that is not read is named before its leaks", "[python]") {
+  struct Case {
+    const char* subject;
+    const char* why;
+    const char* note;
+  };
+  const std::string version = std::string("no Python lines: culprit reads the frames of Python ") +
+                              format::kPythonVersions + ", not of Python 3.255";
+  const Case cases[] = {
+      {"strange_python", "Python 3.255 is not known to culprit", version.c_str()},
+      {"free_threaded_python", "Python 3.14 is free-threaded",
+       "no Python lines: culprit reads the frames of CPython with a GIL; this Python 3.14 is free-threaded"},
+  };
+  for (const Case& one : cases) {
+    INFO(one.subject);
+    const Run run = run_preloaded(one.subject);
+    CHECK(run.exit_code == 0);
+    const Report report = read_report(run.dump());
+    CHECK(report.leaked_count() == 1);
+    CHECK(report.json.at("notes").at(0) == one.note);
+    const std::string not_searched =
+        std::string("variables of Python were not searched (") + one.why + "): one may hold this memory";
+    CHECK(report.json.at("summary").at("not_searched") == not_searched);
+    CHECK(contains(run_culprit({"report", run.dump()}).out, "\nNOT SEARCHED: " + not_searched + "\n"));
   }
 }
 

@@ -297,6 +297,21 @@ TEST_CASE("a damaged view costs nothing but itself", "[python_view]") {
   }
 }
 
+TEST_CASE("a report says that no view has looked into a cache", "[python_view]") {
+  RunOptions options;
+  options.environment["CULPRIT_PYTHON"] = "0";
+  // This one ends without exit handlers.
+  CHECK(
+      contains(text_report(run_python({"python_holders.py", "torch", "global"}, options)),
+               "\nLIVE IN CACHES: not known: no Python was found that culprit can read (with CULPRIT_PYTHON=0 it looks "
+               "for none)\n"));
+  const Run run = run_python({"python_holders.py", "torch", "uncaught"}, options);
+  CHECK(contains(text_report(run), "\nLIVE IN CACHES: not known: CULPRIT_PYTHON=0\n"));
+  const Finished tensors = run_culprit({"tensors", run.dump()});
+  CHECK(tensors.exit_code == 3);
+  CHECK(contains(tensors.err, "they were not looked at: CULPRIT_PYTHON=0\n"));
+}
+
 TEST_CASE("option --torch-history says when it had no effect", "[python_view]") {
   RunOptions options;
   options.environment["PYTHONPATH"] = subject_path("python_fakes").string();

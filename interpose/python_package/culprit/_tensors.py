@@ -5,6 +5,7 @@ import ctypes
 import html
 import json
 import os
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -135,6 +136,13 @@ def read_keepers(view: dict[str, Any], since: Tensors | None = None, addresses: 
         return report
 
 
+def _why_not_read() -> str:
+    """Why libculprit.so does not look into this interpreter."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this Python is free-threaded, and culprit reads the objects of a Python with a GIL"
+    return "no CUDA call was made yet, or the Python interpreter hides its functions"
+
+
 def tensors(since: Tensors | None = None) -> Tensors:
     """The variables that keep the live tensors and arrays in the caches of PyTorch and CuPy, by the graph of Python's
     objects and autograd's graphs. With `since`, an earlier result, what grew by keeper: the rows are those that differ.
@@ -144,8 +152,7 @@ def tensors(since: Tensors | None = None) -> Tensors:
         return Tensors({}, since is not None, f"culprit is not loaded: nothing is known. {_library.how_to_load()}")
     functions = natives()
     if functions is None:
-        return Tensors({}, since is not None, "nothing is known: no CUDA call was made yet, or the Python interpreter "
-                                              "hides its functions or has no GIL")
+        return Tensors({}, since is not None, "nothing is known: " + _why_not_read())
     view = _view.collect("snapshot", False, functions)
     if view is None:
         return Tensors({}, since is not None, "neither PyTorch nor CuPy is in use")

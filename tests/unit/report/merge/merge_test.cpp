@@ -171,6 +171,27 @@ TEST_CASE("the live tensors of all ranks are added up by line and holder", "[rep
   CHECK(text_of(read_merged_file(files.path("job.json"), {})) == text_of(report));
 }
 
+TEST_CASE("ranks whose caches were not looked into are counted, with one of the reasons", "[report][merge]") {
+  const auto text = [](bool first_was_read) {
+    std::vector<Report> ranks = job();
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      if (first_was_read && rank == 0) {
+        ranks[rank].live_cached_bytes = 3 << 20;
+        continue;
+      }
+      ranks[rank].caches_unseen = 1;
+      ranks[rank].python_unseen = rank == 1 ? "Python 3.14 is free-threaded" : "os._exit";
+    }
+    const Report report = merged(std::move(ranks));
+    const Files files;
+    write_merged_file(files.path("job.json"), report);
+    CHECK(text_of(read_merged_file(files.path("job.json"), {})) == text_of(report));
+    return text_of(report);
+  };
+  CHECK(has(text(false), "LIVE IN CACHES: not known in 3 processes: Python 3.14 is free-threaded\n"));
+  CHECK(has(text(true), "LIVE IN CACHES: 3.00 MiB; not known in 2 processes: Python 3.14 is free-threaded\n"));
+}
+
 TEST_CASE("the ranks of a job become one report", "[report][merge]") {
   const std::vector<Report> ranks = job();
   const Report report = merged(job());

@@ -220,7 +220,9 @@ TEST_CASE("a Python whose frames cannot be read is mentioned once", "[report][st
   CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0x030800f0) == Notes{read + ", not of Python 3.8"});
   CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0) == Notes{read + ", not of this Python"});
   CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0x030d00f0) ==
-        Notes{"no Python lines: culprit reads the frames of CPython with a GIL; this Python 3.13 is another build"});
+        Notes{"no Python lines: culprit reads the frames of usual builds of CPython; this Python 3.13 is another one"});
+  CHECK(notes(culprit::format::PythonState::kFreeThreaded, 0x030e00f0) ==
+        Notes{"no Python lines: culprit reads the frames of CPython with a GIL; this Python 3.14 is free-threaded"});
   CHECK(notes(culprit::format::PythonState::kDiffers, 0x030c00f0) ==
         Notes{"no Python lines: the interpreter does not keep its frames where a usual build of Python 3.12 does"});
   CHECK(notes(culprit::format::PythonState::kRead, 0x030c00f0).empty());
