@@ -323,6 +323,7 @@ bool LostSearcher::leads_to_begin(std::uint64_t address) const {
 void LostSearcher::look_at(std::uint64_t address, std::uint64_t where) {
   gpu_.find(address, [&](std::uint32_t number) {
     if (words_of_libraries_.is_of_parts(where)) return;
+    if (address == gpu_[number].end && words_of_libraries_.is_begin(address, where)) return;
     if (mark_ == kReached) note_place(number, address, where);
     reach(number, where);
   });

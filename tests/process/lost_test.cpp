@@ -196,6 +196,14 @@ TEST_CASE("an address that the loader has of a module keeps no memory before the
   }
 }
 
+// NVIDIA's driver decides where pinned memory lies.
+TEST_CASE("an address that the loader has of a module keeps no pinned memory before the module", "[lost]") {
+  if (on_gpu()) return;
+  const Report report = report_after("lost_neighbours", "pinned", {}, {subject_path("large_module.so").string()});
+  CHECK(search_of(report) == "done");
+  CHECK(lost_in(report) == LostSum{2, 1});
+}
+
 TEST_CASE("memory is not lost while anything refers to it", "[lost]") {
   for (const std::string& build : builds_of("not_lost")) check_not_lost(build);
 }

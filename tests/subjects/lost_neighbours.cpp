@@ -1,6 +1,7 @@
 // Loses an allocation of 11001 bytes whose last pointer is in a chunk of malloc that ends where other memory begins:
 //
 //   lost_neighbours module LIBRARY       a module; ends
+//   lost_neighbours pinned LIBRARY       the same with pinned memory instead of a chunk, which is lost, too
 //   lost_neighbours module-kept LIBRARY  the same, and a variable has the address of the chunk's end
 //   lost_neighbours stack                the stack of a thread; prints "ready", and ends at the end of stdin
 #include <cuda_runtime_api.h>
@@ -15,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "tests/subjects/check.h"
 #include "tests/subjects/clear_stack.h"
@@ -39,6 +41,25 @@ SUBJECT_FUNCTION void put_before(std::uintptr_t place, bool keep) {
     return;
   }
   std::fprintf(stderr, "no chunk ends at the neighbour\n");
+  exit(3);
+}
+
+// The same with pinned memory.
+SUBJECT_FUNCTION void put_into_pinned_before(std::uintptr_t place) {
+  const std::size_t bytes = 1 << 20;
+  std::vector<void*> others;
+  for (int i = 0; i < 200; ++i) {
+    void* table = nullptr;
+    CHECKED(cudaMallocHost(&table, bytes));
+    if (reinterpret_cast<std::uintptr_t>(table) + bytes != place) {
+      others.push_back(table);
+      continue;
+    }
+    *static_cast<void**>(table) = allocate_here();
+    for (void* other : others) CHECKED(cudaFreeHost(other));
+    return;
+  }
+  std::fprintf(stderr, "no pinned memory ends at the neighbour\n");
   exit(3);
 }
 
@@ -82,6 +103,8 @@ int main(int count, char** words) {
   make_room();
   if (how == "stack") {
     put_before(begin_of_stack(), false);
+  } else if (how == "pinned") {
+    put_into_pinned_before(begin_of_module(words[2]));
   } else if (count == 3) {
     put_before(begin_of_module(words[2]), how == "module-kept");
   }
