@@ -57,7 +57,11 @@ std::string holder_of(const PythonView& view, const PythonView::Block& block) {
   return inside ? at->holders.front() : std::string();
 }
 
-// The name of the shortest way from a variable of the program to an object with an address, by address.
+// How good an answer a holder is, the best first.
+enum class HolderRank { kVariable, kGarbage, kList };
+
+// The name of an object that has an address, by address: of the shortest way from a variable of the program, or of a
+// reference cycle. A package's own list has each address, and is named where nothing else has it.
 class NamedAddresses {
  public:
   explicit NamedAddresses(const ObjectGraph& graph) : paths_(graph, {}) {
@@ -67,21 +71,43 @@ class NamedAddresses {
 
   std::map<std::uint64_t, std::string> names() const {
     std::map<std::uint64_t, std::string> found;
-    for (const auto& [address, way] : ways_) found[address] = words_of(paths_, way, 0).text;
+    for (const auto& [address, holder] : holders_) {
+      found[address] = holder.rank == HolderRank::kGarbage
+                           ? "a reference cycle with a " + paths_.graph().strings[holder.type] +
+                                 " that no variable reaches (gc.collect() frees it)"
+                           : words_of(paths_, holder.way, 0).text;
+    }
     return found;
   }
 
  private:
+  struct Holder {
+    HolderRank rank = HolderRank::kList;
+    HeapPaths::Path way;
+    std::uint32_t type = 0;  // in a reference cycle: of the object, a string of the graph
+  };
+
   void add(std::uint32_t object, std::uint64_t address) {
     const std::uint32_t node = HeapPaths::node_of_object(object);
-    if (paths_.reach(node) != Reach::kVariable) return;
-    HeapPaths::Path way = paths_.path_to(node);
-    HeapPaths::Path& best = ways_[address];
-    if (best.empty() || way.size() < best.size()) best = std::move(way);
+    if (paths_.reach(node) == Reach::kVariable) {
+      HeapPaths::Path way = paths_.path_to(node);
+      const bool list = way.front()->cost == HeapPaths::kCostOfList;
+      take(address, {list ? HolderRank::kList : HolderRank::kVariable, std::move(way)});
+    }
+    const ObjectGraph::Node* cycle = paths_.holder_in_cycle(node);
+    if (cycle != nullptr) take(address, {HolderRank::kGarbage, {}, cycle->type});
+  }
+
+  void take(std::uint64_t address, Holder holder) {
+    const auto [at, is_new] = holders_.try_emplace(address, std::move(holder));
+    if (is_new) return;
+    Holder& best = at->second;
+    if (std::make_tuple(holder.rank, holder.way.size()) < std::make_tuple(best.rank, best.way.size()))
+      best = std::move(holder);
   }
 
   HeapPaths paths_;
-  std::map<std::uint64_t, HeapPaths::Path> ways_;
+  std::map<std::uint64_t, Holder> holders_;
 };
 
 // Finds the holder of an allocation in a view.

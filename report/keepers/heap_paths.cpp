@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -9,10 +10,17 @@
 namespace culprit::report {
 namespace {
 
+// Packages with lists of the memory that they gave out, and the module with the finalizers of such memory.
+constexpr const char* kKeepLists[] = {"numba.", "cupy.", "pycuda.", "rmm.", "cuda.", "weakref."};
+
 // A variable of the main module has a name without a dot.
 std::uint32_t cost_of_variable(const ObjectGraph& graph, const ObjectGraph::Variable& variable) {
   if (variable.local) return 2;
-  return graph.strings[variable.name].find('.') == std::string::npos ? 1 : 4;
+  const std::string& name = graph.strings[variable.name];
+  if (name.find('.') == std::string::npos) return 1;
+  const bool list = std::any_of(std::begin(kKeepLists), std::end(kKeepLists),
+                                [&](const char* package) { return name.rfind(package, 0) == 0; });
+  return list ? HeapPaths::kCostOfList : 4;
 }
 
 // A step that a program has no name for costs more. So do an exception's arguments, where an attribute has the same.
@@ -132,6 +140,22 @@ void HeapPaths::find_dominators() {
     std::uint32_t depth = depth_[at];
     for (std::size_t i = chain.size(); i-- > 0;) depth_[chain[i]] = ++depth;
   }
+}
+
+std::uint32_t HeapPaths::garbage_before(std::uint32_t node) const {
+  for (std::size_t i = first_by_end_[node]; i < first_by_end_[node + 1]; ++i) {
+    const std::uint32_t holder = steps_[by_end_[i]].from;
+    if (holder != kRoot && reach_[holder] == Reach::kGarbage) return holder;
+  }
+  return kRoot;
+}
+
+const ObjectGraph::Node* HeapPaths::holder_in_cycle(std::uint32_t node) const {
+  const std::uint32_t holder = reach_[node] == Reach::kGarbage ? node : garbage_before(node);
+  if (holder == kRoot) return nullptr;
+  // An object says more than the dictionary of its attributes.
+  const std::uint32_t owner = graph_.strings[object(holder)->type] == "dict" ? garbage_before(holder) : kRoot;
+  return object(owner == kRoot ? holder : owner);
 }
 
 HeapPaths::Path HeapPaths::path_to(std::uint32_t node) const {

@@ -28,6 +28,8 @@ class HeapPaths {
     Reach reach = Reach::kNone;  // of its end; a step from the root: of what it makes reachable
   };
   using Path = std::vector<const Step*>;
+  // Of the step to a package's own list of memory, which is named where nothing else leads to the memory.
+  static constexpr std::uint32_t kCostOfList = 1000;
 
   // `blocks`: sorted by address, without overlaps. The graph must outlive the object.
   HeapPaths(const ObjectGraph& graph, const std::vector<MemoryBlock>& blocks);
@@ -53,11 +55,15 @@ class HeapPaths {
   // The first steps with a name after `above` on the ways from it to `below`, in the order of their costs. `above`
   // dominates `below`.
   Path ways_between(std::uint32_t above, std::uint32_t below) const;
+  // An object that has a reference to this node, or is it, and that only garbage reaches; nullptr: there is none.
+  const ObjectGraph::Node* holder_in_cycle(std::uint32_t node) const;
   // Whether more than one object that is not kept by this node has a reference to it.
   bool has_several_holders(std::uint32_t node) const;
 
  private:
   Path through_module(std::uint32_t tensor) const;
+  // The first object that has a reference to the node and that only garbage reaches; kRoot: there is none.
+  std::uint32_t garbage_before(std::uint32_t node) const;
   void add_steps(const std::vector<MemoryBlock>& blocks);
   void sort_steps();
   void reach_from(std::uint32_t node, const Step& step);

@@ -63,6 +63,36 @@ cudart.cudaFree(ctypes.c_void_p(freed))
 text = str(number(5000))
 """
 
+# As Numba, CuPy without its pool and PyCUDA: the package has a list of all addresses, and an array the same object.
+LISTED = MALLOC + """
+import gc, sys, types
+numba = types.ModuleType("numba")
+numba.allocations = {}
+sys.modules["numba"] = numba
+class Vector:
+    def __init__(self, size):
+        self.pointer = malloc(size)
+        numba.allocations[self.pointer.value] = self.pointer
+class Layer: pass
+app = Layer()
+app.state = {"models": [Layer()]}
+app.state["models"][0].layers = {"encoder": [Layer()]}
+app.state["models"][0].layers["encoder"][0].cache = {"kv": (Vector(1000), 1)}
+gc.disable()
+def cycle():
+    one, other = Layer(), Layer()
+    one.other, other.one = other, one
+    one.buffers = {"x": [Vector(2000)]}
+cycle()
+def only_listed(): Vector(3000)
+only_listed()
+"""
+LISTED_HOLDERS = {
+    1000: "`app.state['models']`, a list of 1 -> .layers -> .cache -> .pointer",
+    2000: "a reference cycle with a Vector that no variable reaches (gc.collect() frees it)",
+    3000: "`numba.allocations`, a dict of 3",
+}
+
 
 class RawPointers(Views):
     def verdicts(self):
@@ -78,6 +108,11 @@ class RawPointers(Views):
         self.both_ways(python, WAYS)
         expected = {size: ("held", holder) for size, holder in HELD.items()}
         self.assertEqual(self.verdicts(), expected)
+
+    @each_python
+    def test_a_package_that_lists_its_memory_is_named_last(self, python):
+        self.both_ways(python, LISTED)
+        self.assertEqual(self.verdicts(), {size: ("held", holder) for size, holder in LISTED_HOLDERS.items()})
 
     @each_python
     def test_memory_that_no_object_has_is_not_held(self, python):
