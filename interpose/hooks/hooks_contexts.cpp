@@ -6,6 +6,7 @@
 #include "interpose/events/driver_lives.h"
 #include "interpose/events/events.h"
 #include "interpose/hooks/hooks.h"
+#include "interpose/process/exit_handlers.h"
 #include "interpose/process/process.h"
 #include "interpose/process/recording.h"
 
@@ -39,11 +40,13 @@ CUresult destroy(Api api, Call call, CUcontext context) {
   return status;
 }
 
-// The runtime releases the primary context when it is unloaded at exit. This frees the process's memory like the end of
-// the process, and says nothing about the program.
+// The runtime releases the primary context when it is unloaded at exit, cuda.core (of Numba) when thread-local objects
+// are destroyed. This frees the process's memory like the end of the process, and says nothing about the program: the
+// search for holders has seen the memory while it was there.
 bool is_exiting() {
   Process* process = process_if_recording();
-  return process != nullptr && (process->mode.load(std::memory_order_relaxed) & kModeExiting) != 0;
+  return process != nullptr &&
+         (handlers_are_running() || (process->mode.load(std::memory_order_relaxed) & kModeExiting) != 0);
 }
 
 template <typename Call>

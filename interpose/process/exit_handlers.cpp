@@ -90,6 +90,8 @@ void keep_first_destructor() {
     add(first_destructor, nullptr, mark());
 }
 
+bool handlers_are_running() { return ended.load(std::memory_order_relaxed); }
+
 bool end_handlers() {
   first_is_ours.store(false, std::memory_order_relaxed);
   return !ended.exchange(true, std::memory_order_relaxed);

@@ -31,4 +31,7 @@ void drop_former_handlers();
 // handler that keep_first_handler() has left in its list.
 bool end_handlers();
 
+// Whether exit() or quick_exit() has begun to call them. Any thread.
+bool handlers_are_running();
+
 }  // namespace culprit

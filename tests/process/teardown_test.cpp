@@ -53,6 +53,19 @@ TEST_CASE("releasing one of two references tears nothing down", "[teardown]") {
   CHECK(report.leaks[0].is_unexplained());
 }
 
+TEST_CASE("memory that is held at exit keeps its holder when a destructor releases its context", "[teardown]") {
+  for (const char* how : {"thread-local", "static", "main"}) {
+    const Run run = run_preloaded("release_at_end", {how});
+    INFO(how << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    const Report report = read_report(run.dump());
+    REQUIRE(report.leaks.size() == 1);
+    CHECK(report.leaks[0].bytes == 11001);
+    CHECK(report.leaks[0].cause == (std::string(how) == "main" ? "context-teardown" : "held"));
+    CHECK(run_culprit({"report", run.dump()}).exit_code == 0);
+  }
+}
+
 TEST_CASE("cudaDeviceReset releases earlier allocations and no later ones", "[teardown]") {
   const Run run = run_preloaded("device_reset");
   INFO("stderr: " << run.err);

@@ -117,6 +117,12 @@ TEST_CASE("CuPy's, XLA's, RMM's, TensorFlow's and ONNX Runtime's segments are ca
   CHECK(other.pool_of({{"/bin/app", "rmm::mr::cuda_memory_resource::do_allocate"},
                        {"/bin/app", "rmm::mr::pool_memory_resource<rmm::mr::cuda_memory_resource>::expand_pool"}}) ==
         "RMM pool");
+  // From 26.10 on an inline namespace has the version.
+  const std::string rmm = "rmm::_RMM_26_10::mr::";
+  CHECK(other.pool_of({{"/venv/librmm.so", rmm + "cuda_memory_resource::allocate"},
+                       {"/venv/librmm.so", rmm + "detail::pool_memory_resource_impl::block_from_upstream"},
+                       {"/venv/librmm.so", rmm + "pool_memory_resource::pool_memory_resource"}}) == "RMM pool");
+  CHECK(other.pool_of({{"/venv/librmm.so", rmm + "cuda_memory_resource::allocate"}}).empty());
   CHECK(other
             .pool_of({{"/bin/app", "rmm::mr::cuda_memory_resource::do_allocate"},
                       {"/bin/app", "rmm::device_buffer::device_buffer"}})
