@@ -65,8 +65,9 @@ enum class HolderRank { kVariable, kGarbage, kList };
 class NamedAddresses {
  public:
   explicit NamedAddresses(const ObjectGraph& graph) : paths_(graph, {}) {
-    for (const ObjectGraph::Raw& raw : graph.raw) add(raw.node, raw.address);
+    // An array says more than a number in it, where both are as good.
     for (const ObjectGraph::Memory& memory : graph.memory) add(memory.node, memory.address);
+    for (const ObjectGraph::Raw& raw : graph.raw) add(raw.node, raw.address);
   }
 
   std::map<std::uint64_t, std::string> names() const {
