@@ -99,8 +99,9 @@ bool malloc_is_glibcs() {
 }
 
 bool has_python(Process& process) {
-  if (!process.options.python) PythonFrames::note_version(process.dump);
-  return process.dump.header()->python_version != 0;
+  const format::Header& header = *process.dump.header();
+  if (!process.options.python && header.python_version == 0) PythonFrames::note_version(process.dump);
+  return header.python_version != 0;
 }
 
 bool destructors_come_later() { return is_ours("__cxa_atexit") && is_ours("__cxa_thread_atexit_impl"); }

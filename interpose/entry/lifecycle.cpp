@@ -24,6 +24,7 @@
 #include "interpose/causes/exceptions.h"
 #include "interpose/causes/holder_search.h"
 #include "interpose/causes/lost_search.h"
+#include "interpose/causes/process_facts.h"
 #include "interpose/causes/unseen_users.h"
 #include "interpose/control/audit_state.h"
 #include "interpose/control/control_state.h"
@@ -139,7 +140,7 @@ void begin_exit(int, void*) {
     read_devices_at_exit(recording);
     if (recording.dump.header()->holder_search == format::HolderSearch::kNotRun) search_holders(recording);
     // Where no search asked for it: the report says that Python's objects were not seen.
-    if (!recording.options.python) PythonFrames::note_version(recording.dump);
+    static_cast<void>(has_python(recording));
     // An attach searches all memory itself.
     if (!loaded_late() && recording.dump.header()->lost_search == format::LostSearch::kNotRun)
       note_unseen_users(recording);

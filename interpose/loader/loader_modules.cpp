@@ -287,10 +287,10 @@ CULPRIT_LOADING bool know_loader() {
   if (loader_known.load(std::memory_order_acquire) != 0) return loader.debug != nullptr;
   struct r_debug* debug = &_r_debug;
   if (debug != nullptr && debug->r_map != nullptr) loader.find_object = look_for_find_object(debug->r_map);
-  // A program with pages between its segments that the kernel has not mapped: each segment is found by itself.
+  // Not where the kernel has left pages between the program's segments unmapped: each is then found by itself.
   struct dl_phdr_info program;
-  const bool has_holes = loader.find_object != nullptr && !describe(*debug->r_map, debug->r_map, nullptr, &program);
-  if (loader.find_object == nullptr || has_holes) {
+  const bool finds_program = loader.find_object != nullptr && describe(*debug->r_map, debug->r_map, nullptr, &program);
+  if (!finds_program) {
     // This is such a program, an older glibc, or another libc.
     const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(auxiliary_from_proc(AT_PHDR));
     int count = static_cast<int>(auxiliary_from_proc(AT_PHNUM));

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "report/base/words.h"
+
 namespace culprit::report {
 namespace {
 
@@ -19,7 +21,7 @@ std::uint32_t cost_of_variable(const ObjectGraph& graph, const ObjectGraph::Vari
   const std::string& name = graph.strings[variable.name];
   if (name.find('.') == std::string::npos) return 1;
   const bool list = std::any_of(std::begin(kKeepLists), std::end(kKeepLists),
-                                [&](const char* package) { return name.rfind(package, 0) == 0; });
+                                [&](const char* package) { return begins_with(name, package); });
   return list ? HeapPaths::kCostOfList : 4;
 }
 

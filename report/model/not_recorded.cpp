@@ -131,14 +131,13 @@ std::string not_searched_text(const Report& report, const Group& group) {
   const bool job = !report.job.empty();
   switch (report.holder_search.state) {
     case HolderSearch::kDone:
-      if (report.holder_search.heap != format::HeapSearch::kStopped) {
-        return report.python_unseen.empty() ? std::string()
-                                            : "variables of Python were not searched (" +
-                                                  printable(report.python_unseen) + "): one may hold this memory";
+      if (report.holder_search.heap == format::HeapSearch::kStopped) {
+        return "the search through the heap was given up (CULPRIT_SCAN_SECONDS and CULPRIT_SCAN_BYTES allow more than "
+               "2 s and 4 GiB): a global may lead to this memory";
       }
-      return "the search through the heap was given up (CULPRIT_SCAN_SECONDS and CULPRIT_SCAN_BYTES allow more than "
-             "2 s and 4 GiB): a global may lead to this "
-             "memory";
+      if (report.python_unseen.empty()) return {};
+      return "variables of Python were not searched (" + printable(report.python_unseen) +
+             "): one may hold this memory";
     case HolderSearch::kOff:
       return "globals were not searched (CULPRIT_SCAN=off): one may hold this memory";
     case HolderSearch::kStopped:
