@@ -25,6 +25,7 @@ namespace {
 using format::FrozenPhase;
 
 std::uint64_t gil_since_ns;
+Process* recording_at_copy;  // nullptr: nothing was recorded when the copy was made
 
 void set_phase(FrozenPhase phase, int error = 0) {
   culprit_frozen.error = error;
@@ -98,6 +99,10 @@ void end_if_frozen_copy() {
   wait_as_frozen_child();
 }
 
+Process* process_of_records() {
+  return culprit_frozen.phase < FrozenPhase::kWalking ? process_if_recording() : recording_at_copy;
+}
+
 void note_frozen_result(Process& process, PyObject* result) {
   note_held(process);
   if (culprit_frozen.phase != FrozenPhase::kServed) return;  // freeze() has told more
@@ -140,6 +145,7 @@ PyObject* freeze(PyObject*, PyObject*) {
     set_phase(FrozenPhase::kTooLarge);
     return number(-1);
   }
+  recording_at_copy = process_if_recording();
   const long copy = make_frozen_child(FrozenFiles::kShared);
   if (copy == 0) {
     if (!begin_copy(python)) {

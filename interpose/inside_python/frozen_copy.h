@@ -25,6 +25,10 @@ void note_frozen_served(Process& process);
 void end_if_frozen_copy();
 void note_frozen_result(Process& process, PyObject* result);
 
+// The process whose records a view reads; in the copy, whose own page with that fact is wiped, the one that was copied.
+// nullptr: nothing is recorded.
+Process* process_of_records();
+
 // Functions for the Python code. copying_time() -> the microseconds for which a copy would stop the process, about.
 // yield_gil(MICROSECONDS): lets other threads run for this time. freeze() -> 1 in the process, 0 in the copy, -1 when
 // there is none. leave(TEXT): ends the copy, whose result is TEXT, bytes or None.

@@ -179,15 +179,20 @@ def _torch_is_initialized():
             pass
 
 
+def natives():
+    """The library's functions that read the heap."""
+    return heap_edges, heap_objects, words, pointers, memory_sizes
+
+
 def take(taken):
     """The text of the view of this moment; None when there is nothing to tell."""
-    view = own._view.collect(taken, own._view.MOST_OBJECTS, (heap_edges, heap_objects, words, pointers))
+    view = own._view.collect(taken, own._view.MOST_OBJECTS, natives())
     if taken == "out-of-memory":
         state["ran_out"] = view
         return None if view is None else own._view.text(view)
     if view is None and state["ran_out"] is None:
         return None
-    return own._view.text(view or {"taken": taken, "caches": [], "pools": [], "objects": []}, state["ran_out"])
+    return own._view.text(view or own._view.without_frameworks(taken), state["ran_out"])
 
 
 def take_frozen():
@@ -196,8 +201,9 @@ def take_frozen():
     import gc
 
     view = own._view.collect("snapshot", False)
-    if view is None:
+    if view is None and pointers() == 0:
         return None
+    view = view or own._view.without_frameworks("snapshot")
     known = own._readers.known_arrays(view["unread"])
     collects = gc.isenabled()
     interval = sys.getswitchinterval()
@@ -231,7 +237,7 @@ def _look_at_copy(view, known):
     """In the copy; does not return."""
     text = None
     try:
-        view["graph"] = own._view.graph((heap_edges, heap_objects, words, pointers), known)
+        view["graph"] = own._view.graph(natives(), known)
         text = own._view.text(view)
     except BaseException:  # pylint: disable=broad-except
         pass

@@ -124,6 +124,7 @@ const MethodDef kHeapEdges = {"heap_edges", heap_edges, kVarArgs, nullptr};
 const MethodDef kHeapObjects = {"heap_objects", heap_objects, kVarArgs, nullptr};
 const MethodDef kWords = {"words", read_words, kVarArgs, nullptr};
 const MethodDef kPointers = {"pointers", count_pointers, kNoArgs, nullptr};
+const MethodDef kMemorySizes = {"memory_sizes", memory_sizes, kVarArgs, nullptr};
 const MethodDef kCopyingTime = {"copying_time", copying_time, kNoArgs, nullptr};
 const MethodDef kYieldGil = {"yield_gil", yield_gil, kVarArgs, nullptr};
 const MethodDef kFreeze = {"freeze", freeze, kNoArgs, nullptr};
@@ -197,6 +198,7 @@ bool load(const Process& process) {
          give_function(scope.get(), kHeapEdges, "heap_edges") &&
          give_function(scope.get(), kHeapObjects, "heap_objects") && give_function(scope.get(), kWords, "words") &&
          give_function(scope.get(), kPointers, "pointers") &&
+         give_function(scope.get(), kMemorySizes, "memory_sizes") &&
          give_function(scope.get(), kCopyingTime, "copying_time") &&
          give_function(scope.get(), kYieldGil, "yield_gil") && give_function(scope.get(), kFreeze, "freeze") &&
          give_function(scope.get(), kLeave, "leave") && give_function(scope.get(), kOnRanOut, "on_ran_out") &&

@@ -4,6 +4,7 @@
 
 #include "interpose/base/keep_errno.h"
 #include "interpose/causes/live_handles.h"
+#include "interpose/inside_python/frozen_copy.h"
 #include "interpose/inside_python/interpreter.h"
 #include "interpose/inside_python/object_layout.h"
 #include "interpose/process/process.h"
@@ -46,7 +47,7 @@ RawPointers::~RawPointers() {
 }
 
 void RawPointers::collect() {
-  Process* process = process_if_recording();
+  Process* process = process_of_records();
   if (process == nullptr || !process->options.search_holders || !collect_live_handles(*process, &handles_)) return;
   constexpr unsigned long kTwoDigits = 1UL << (kDigitBits + 10);
   const PythonRef number(the_interpreter().PyLong_FromUnsignedLong(kTwoDigits));
@@ -98,11 +99,40 @@ std::uint64_t RawPointers::in_memory_of_ctypes(PyObject* object) const {
   return 0;
 }
 
+std::uint64_t RawPointers::bytes_of(std::uint64_t handle) const {
+  std::uint64_t bytes = 0;
+  if (handles_.size() == 0) return 0;
+  handles_.visit_missing(handle, [&](format::Ref allocation, std::uint32_t) {
+    bytes = process_of_records()->dump.at<format::AllocationRecord>(allocation)->bytes;
+  });
+  return bytes;
+}
+
 PyObject* count_pointers(PyObject*, PyObject*) {
   KeepErrno keep;
   RawPointers pointers;
   pointers.collect();
   return the_interpreter().PyLong_FromLong(static_cast<long>(pointers.count()));
+}
+
+PyObject* memory_sizes(PyObject*, PyObject* arguments) {
+  KeepErrno keep;
+  const Interpreter& python = the_interpreter();
+  PyObject* given = python.PyTuple_GetItem(arguments, 0);
+  const char* addresses = given == nullptr ? nullptr : python.PyBytes_AsString(given);
+  if (addresses == nullptr) return nullptr;
+  RawPointers pointers;
+  pointers.collect();
+  const long count = python.PyBytes_Size(given) / static_cast<long>(kWord);
+  PyObject* sizes = python.PyBytes_FromStringAndSize(nullptr, count * static_cast<long>(kWord));
+  char* words = sizes == nullptr ? nullptr : python.PyBytes_AsString(sizes);
+  for (long i = 0; words != nullptr && i < count; ++i) {
+    std::uint64_t address;
+    __builtin_memcpy(&address, addresses + i * static_cast<long>(kWord), kWord);
+    const std::uint64_t bytes = pointers.bytes_of(address);
+    __builtin_memcpy(words + i * static_cast<long>(kWord), &bytes, kWord);
+  }
+  return sizes;
 }
 
 }  // namespace culprit

@@ -27,6 +27,9 @@ class RawPointers {
   // Needs the GIL.
   std::uint64_t in(PyObject* object) const;
 
+  // The size of live memory with this handle in bytes; 0: none has it.
+  std::uint64_t bytes_of(std::uint64_t handle) const;
+
  private:
   std::uint64_t in_integer(PyObject* object) const;
   std::uint64_t in_words(const std::uint64_t* words, std::uint64_t count) const;
@@ -38,5 +41,8 @@ class RawPointers {
 
 // pointers() -> the number of pieces of live memory. Needs the GIL.
 PyObject* count_pointers(PyObject* self, PyObject* arguments);
+// memory_sizes(ADDRESSES) -> SIZES: both bytes, of 64-bit numbers. The size of the live memory at each address; 0: none
+// begins there. Needs the GIL.
+PyObject* memory_sizes(PyObject* self, PyObject* arguments);
 
 }  // namespace culprit

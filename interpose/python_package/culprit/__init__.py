@@ -13,7 +13,7 @@
     @culprit.no_growth(repeat=5)         # a function, a test for example, that needs more memory each time it is called
     def test_step(): ...                 # raises culprit.LeakError; a cache that comes once is none
 
-    print(culprit.tensors())             # the variables that keep the live tensors of PyTorch and CuPy
+    print(culprit.tensors())             # the variables that keep the live tensors and arrays
 
 Without libculprit.so, when culprit.loaded() is False, all functions do nothing. The package needs the standard library
 only, and imports no framework. (PYTEST_DONT_REWRITE: a program may import the package before pytest does.)

@@ -10,6 +10,7 @@ The result of object_graph() is a dictionary for the view's file:
      "memory": [node, address, bytes, ...],
      "pools": [pool, ...],                           for each memory "cupy:0" (framework and device), a string's number
      "raw": [node, address, ...],                    objects that are, or contain, the address of a live allocation
+     "raw_bytes": [bytes, ...],                      the size of each such allocation
      "hidden": n, "not_read": n}                     saved tensors behind hooks, and those that could not be read
     {"problem": TEXT}                                where the heap was not searched
 
@@ -271,19 +272,28 @@ class _Graph:
                 else:
                     self._name_locals(thing, frame, where)
 
-    def result(self, owners: "list[Any]", places: "list[tuple[int, int]]", pools: "list[str]", raw: "Any",
-               tensors: "Any") -> "dict[str, Any]":
+    def result(self, owners: "list[Any]", places: "list[tuple[int, int]]", pools: "list[str]", raw: "list[int]",
+               tensors: "Any", memory_sizes: "Any") -> "dict[str, Any]":
+        """`raw`: pairs of an object's number and an address. `memory_sizes`: the library's function."""
+        unsized = [address for address, size in places if size == 0]
+        sizes = dict(zip(unsized, _sizes(memory_sizes, unsized)))
         memory: list[int] = []
         memory_pools: list[int] = []
         for owner, (address, size), pool in zip(owners, places, pools):
             number = self.index.get(id(owner))
             if number is not None:
-                memory += (number, address, size)
+                memory += (number, address, size or sizes.get(address, 0))
                 memory_pools.append(self.string(pool))
         return {"strings": list(self.strings), "nodes": self.nodes, "edges": self.edges, "variables": self.variables,
-                "memory": memory, "pools": memory_pools, "raw": list(raw),
+                "memory": memory, "pools": memory_pools, "raw": raw, "raw_bytes": _sizes(memory_sizes, raw[1::2]),
                 "hidden": tensors.hidden if tensors is not None else 0,
                 "not_read": tensors.not_read if tensors is not None else 0}
+
+
+def _sizes(memory_sizes: "Any", addresses: "list[int]") -> "list[int]":
+    """Of live memory that begins at these addresses; 0: none does."""
+    texts = [address.to_bytes(8, sys.byteorder) for address in addresses]
+    return list(memoryview(memory_sizes(b"".join(texts))).cast("Q")) if texts else []
 
 
 class _Nothing:
@@ -360,10 +370,10 @@ def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", module
 
 def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
                  devices: "tuple[int, ...]" = (1,)) -> "dict[str, Any]":
-    """`natives`: the library's functions heap_edges, heap_objects, words and pointers. `known`: see
+    """`natives`: the library's functions heap_edges, heap_objects, words, pointers, memory_sizes. `known`: see
     _readers.known_arrays(). `devices`: numbers of c10::DeviceType. A graph without strings: no GPU memory is there, or
     no object leads to it."""
-    heap_edges, heap_objects, words, pointers = natives
+    heap_edges, heap_objects, words, pointers, memory_sizes = natives
     arrays = _readers.attempt(_arrays_of_numpy, words)
     everything = gc.get_objects()
     if gc.get_freeze_count() > _FROZEN_AT_START:  # those objects are not in that list
@@ -420,4 +430,5 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
         if (numbers[place], numbers[place + 1]) not in graph.named and numbers[place + 1] not in end_numbers:
             graph.edges += (numbers[place], numbers[place + 1], graph.string(""))
     _add_variables(graph, things, ends, modules)
-    return graph.result(owners, places, pools, memoryview(raw[0]).cast("Q") if raw else (), tensors)
+    pointed = list(memoryview(raw[0]).cast("Q")) if raw else []
+    return graph.result(owners, places, pools, pointed, tensors, memory_sizes)

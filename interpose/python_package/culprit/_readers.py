@@ -11,19 +11,33 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def _module_of(thing: "Any") -> str:
+    """Of its type, whose metaclass may be one of the program."""
+    return str(type.__getattribute__(type(thing), "__module__"))
+
+
 def _cupy(array: "Any") -> "tuple[int, ...]":
     memory = array.data.mem
     return memory.ptr, memory.size, getattr(memory, "device_id", 0)
 
 
+def _cupy_pooled(memory: "Any") -> "tuple[int, ...]":
+    """Without an array: of cupy.cuda.alloc()."""
+    return memory.ptr, memory.size, getattr(memory, "device_id", 0)
+
+
 def _numba(array: "Any") -> "tuple[int, int]":
-    return array.device_ctypes_pointer.value or 0, array.alloc_size
+    """A view keeps the whole allocation. The owner of borrowed memory is an object of the program."""
+    whole: Any = getattr(getattr(array, "gpu_data", None), "owner", None)
+    if _module_of(whole) != "numba.cuda.cudadrv.driver":
+        return array.device_ctypes_pointer.value or 0, array.alloc_size
+    return whole.device_pointer_value or 0, whole.size
 
 
 def _pycuda(array: "Any") -> "tuple[int, int]":
     """`gpudata` may be an object of the program, with an __int__ of its own."""
     memory = array.gpudata
-    if not type(memory).__module__.startswith("pycuda."):
+    if not _module_of(memory).startswith("pycuda."):
         return 0, 0
     return int(memory), array.nbytes
 
@@ -31,6 +45,10 @@ def _pycuda(array: "Any") -> "tuple[int, int]":
 def _pycuda_allocation(memory: "Any") -> "tuple[int, int]":
     """It does not know its size. libculprit.so cannot see the address in it: the object leads to one of C++."""
     return int(memory), 0
+
+
+def _pycuda_pooled(memory: "Any") -> "tuple[int, int]":
+    return int(memory), len(memory)
 
 
 def _rmm(buffer: "Any") -> "tuple[int, int]":
@@ -44,9 +62,11 @@ def _cuda_core(buffer: "Any") -> "tuple[int, int]":
 # Framework, module, type, reader: address and bytes of an object of exactly this type, and its device if known.
 TABLE = (
     ("cupy", "cupy", "ndarray", _cupy),
+    ("cupy", "cupy.cuda.memory", "PooledMemory", _cupy_pooled),
     ("numba", "numba.cuda.cudadrv.devicearray", "DeviceNDArray", _numba),
     ("pycuda", "pycuda.gpuarray", "GPUArray", _pycuda),
     ("pycuda", "pycuda._driver", "DeviceAllocation", _pycuda_allocation),
+    ("pycuda", "pycuda._driver", "PooledDeviceAllocation", _pycuda_pooled),
     ("rmm", "rmm.pylibrmm.device_buffer", "DeviceBuffer", _rmm),
     ("cuda", "cuda.core._memory._buffer", "Buffer", _cuda_core),
     ("cuda", "cuda.core.experimental._memory", "Buffer", _cuda_core),

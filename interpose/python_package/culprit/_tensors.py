@@ -111,8 +111,9 @@ def natives() -> Any:
         return None
     if scope is None:
         return None
-    # An older library has no pointers().
-    return scope["heap_edges"], scope["heap_objects"], scope["words"], scope.get("pointers", int)
+    # An older library lacks the last two.
+    return (scope["heap_edges"], scope["heap_objects"], scope["words"], scope.get("pointers", int),
+            scope.get("memory_sizes", lambda addresses: bytes(len(addresses))))
 
 
 def read_keepers(view: dict[str, Any], since: Tensors | None = None, addresses: bool = False) -> dict[str, Any]:
@@ -144,10 +145,10 @@ def _why_not_read() -> str:
 
 
 def tensors(since: Tensors | None = None) -> Tensors:
-    """The variables that keep the live tensors and arrays in the caches of PyTorch and CuPy, by the graph of Python's
-    objects and autograd's graphs. With `since`, an earlier result, what grew by keeper: the rows are those that differ.
-    No code of the program runs, and no tensor is kept by it. The whole heap is searched with the GIL held: about a
-    second for a million objects. Without libculprit.so there are no keepers, and `why` says why."""
+    """The variables that keep the live tensors and arrays, in the caches of frameworks and outside, by the graph of
+    Python's objects and autograd's graphs. With `since`, an earlier result, what grew by keeper: the rows are those
+    that differ. No code of the program runs, and no tensor is kept by it. The whole heap is searched with the GIL held:
+    about a second for a million objects. Without libculprit.so there are no keepers, and `why` says why."""
     if _library.library() is None:
         return Tensors({}, since is not None, f"culprit is not loaded: nothing is known. {_library.how_to_load()}")
     functions = natives()
@@ -155,5 +156,5 @@ def tensors(since: Tensors | None = None) -> Tensors:
         return Tensors({}, since is not None, "nothing is known: " + _why_not_read())
     view = _view.collect("snapshot", False, functions)
     if view is None:
-        return Tensors({}, since is not None, "neither PyTorch nor CuPy is in use")
+        return Tensors({}, since is not None, "no tensor or array is live")
     return Tensors(read_keepers(view, since), since is not None)

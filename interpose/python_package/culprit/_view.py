@@ -141,6 +141,11 @@ def collect(taken: str, referrers: "bool | int", natives: "Any" = None) -> "dict
     return None if without and "graph" not in view else view
 
 
+def without_frameworks(taken: str) -> "dict[str, Any]":
+    """The view of a program that uses none."""
+    return {"taken": taken, "caches": [], "pools": [], "objects": [], "unread": []}
+
+
 def _in_use() -> "tuple[Any, bool]":
     """The torch module, or None, and whether another framework is in use."""
     torch = _readers.attempt(torch_in_use)
