@@ -77,6 +77,8 @@ void fields(Archive& archive, CacheInside* inside) {
   archive.field("taken", &inside->taken, "`exit`, `snapshot`, `out-of-memory`");
   archive.field("live_bytes", &inside->live_bytes, "in use by live tensors; held by the cache beside them");
   archive.field("idle_bytes", &inside->idle_bytes, "");
+  archive.field("uncounted_bytes", &inside->uncounted_bytes,
+                "idle, or live without an object of Python: the pool (RMM, PyCUDA) does not count them");
   archive.shown("segments", "empty in a merged job", [&] { return inside->segments; });
   archive.field("largest", &inside->largest, "live tensors by line and holder, most bytes first");
   archive.field("kept", &inside->kept,

@@ -11,7 +11,10 @@ constexpr std::size_t kMostPlaces = 3;
 }  // namespace
 
 std::string tensors_text(const CacheInside& inside) {
-  return format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
+  const std::string rest = inside.uncounted_bytes == 0
+                               ? format_bytes(inside.idle_bytes) + " idle"
+                               : format_bytes(inside.uncounted_bytes) + " idle or without an object of Python";
+  return format_bytes(inside.live_bytes) + " live · " + rest +
          (inside.taken == "exit"            ? ", when Python began to end"
           : inside.taken == "out-of-memory" ? ", when memory ran out"
                                             : "");

@@ -1,5 +1,6 @@
 // Live tensors inside the caches of frameworks: a tensor that is kept is no leak of the allocator, but perhaps one of
 // the program.
+#include <algorithm>
 #include <utility>
 
 #include "report/base/words.h"
@@ -31,7 +32,9 @@ void collect_live_in_caches(const Report& report, std::vector<Finding>* list) {
     if (!not_known.empty()) add_finding(FindingKind::kLiveInCaches, not_known, list);
     return;
   }
-  std::string text = format_bytes(report.live_cached_bytes);
+  const bool counted = std::all_of(report.caches_inside.begin(), report.caches_inside.end(),
+                                   [](const CacheInside& inside) { return inside.uncounted_bytes == 0; });
+  std::string text = (counted ? "" : "at least ") + format_bytes(report.live_cached_bytes);
   const CacheInside::Place* largest = nullptr;
   for (const CacheInside& inside : report.caches_inside) {
     if (!inside.largest.empty() && (largest == nullptr || inside.largest.front().bytes > largest->bytes))

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "report/judge/python_caches.h"
+#include "report/judge/python_holders.h"
 #include "report/model/stacks.h"
 
 namespace culprit::report {

@@ -5,9 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "report/judge/by_address.h"
 #include "report/judge/stack_owners.h"
-#include "report/keepers/heap_paths.h"
-#include "report/keepers/keeper_words.h"
 #include "report/keepers/keepers.h"
 #include "report/model/stacks.h"
 
@@ -16,6 +15,7 @@ namespace {
 
 constexpr std::size_t kListed = 16;
 constexpr char kTorchPool[] = "PyTorch caching allocator";
+constexpr char kOtherArrays[] = "other arrays and pointers";
 
 // The pools of other frameworks, by the name that the view has for them.
 struct PoolName {
@@ -27,145 +27,12 @@ constexpr PoolName kPools[] = {
     {"jax", "XLA BFC allocator"},
 };
 
-// The first element of a sorted list at this address or above.
-template <typename List>
-auto at_or_above(const List& list, std::uint64_t address) {
-  return std::lower_bound(list.begin(), list.end(), address,
-                          [](const auto& one, std::uint64_t wanted) { return one.address < wanted; });
-}
-
-// The segment that contains this address.
-std::vector<PythonView::Segment>::const_iterator containing(const std::vector<PythonView::Segment>& segments,
-                                                            std::uint64_t address) {
-  auto behind = std::upper_bound(segments.begin(), segments.end(), address,
-                                 [](std::uint64_t wanted, const auto& one) { return wanted < one.address; });
-  if (behind == segments.begin()) return segments.end();
-  --behind;
-  return address - behind->address < behind->bytes ? behind : segments.end();
-}
-
-template <typename List>
-bool has_address(const List& list, std::uint64_t address) {
-  const auto at = at_or_above(list, address);
-  return at != list.end() && at->address == address;
-}
-
 // The holder of the tensor in a block.
 std::string holder_of(const PythonView& view, const PythonView::Block& block) {
   const auto at = at_or_above(view.objects, block.address);
   const bool inside = at != view.objects.end() && at->address - block.address < block.bytes;
   return inside ? at->holders.front() : std::string();
 }
-
-// How good an answer a holder is, the best first.
-enum class HolderRank { kVariable, kGarbage, kList };
-
-// The name of an object that has an address, by address: of the shortest way from a variable of the program, or of a
-// reference cycle. A package's own list has each address, and is named where nothing else has it.
-class NamedAddresses {
- public:
-  explicit NamedAddresses(const ObjectGraph& graph) : paths_(graph, {}) {
-    // An array says more than a number in it, where both are as good.
-    for (const ObjectGraph::Memory& memory : graph.memory) add(memory.node, memory.address);
-    for (const ObjectGraph::Raw& raw : graph.raw) add(raw.node, raw.address);
-  }
-
-  std::map<std::uint64_t, std::string> names() const {
-    std::map<std::uint64_t, std::string> found;
-    for (const auto& [address, holder] : holders_) {
-      found[address] = holder.rank == HolderRank::kGarbage
-                           ? "a reference cycle with a " + paths_.graph().strings[holder.type] +
-                                 " that no variable reaches (gc.collect() frees it)"
-                           : words_of(paths_, holder.way, 0).text;
-    }
-    return found;
-  }
-
- private:
-  struct Holder {
-    HolderRank rank = HolderRank::kList;
-    HeapPaths::Path way;
-    std::uint32_t type = 0;  // in a reference cycle: of the object, a string of the graph
-  };
-
-  void add(std::uint32_t object, std::uint64_t address) {
-    const std::uint32_t node = HeapPaths::node_of_object(object);
-    if (paths_.reach(node) == Reach::kVariable) {
-      HeapPaths::Path way = paths_.path_to(node);
-      const bool list = way.front()->cost == HeapPaths::kCostOfList;
-      take(address, {list ? HolderRank::kList : HolderRank::kVariable, std::move(way)});
-    }
-    const ObjectGraph::Node* cycle = paths_.holder_in_cycle(node);
-    if (cycle != nullptr) take(address, {HolderRank::kGarbage, {}, cycle->type});
-  }
-
-  void take(std::uint64_t address, Holder holder) {
-    const auto [at, is_new] = holders_.try_emplace(address, std::move(holder));
-    if (is_new) return;
-    Holder& best = at->second;
-    if (std::make_tuple(holder.rank, holder.way.size()) < std::make_tuple(best.rank, best.way.size()))
-      best = std::move(holder);
-  }
-
-  HeapPaths paths_;
-  std::map<std::uint64_t, Holder> holders_;
-};
-
-// Finds the holder of an allocation in a view.
-class PythonHolders {
- public:
-  PythonHolders(const PythonView& view, const StackResolver& stacks, StackOwners* owners)
-      : view_(view), stacks_(stacks), owners_(*owners) {
-    if (view.graph != nullptr) by_address_ = NamedAddresses(*view.graph).names();
-  }
-
-  // nullptr: no object holds it, or it belongs to a caching allocator.
-  const std::string* of(const format::AllocationRecord& record) const {
-    const auto at = at_or_above(view_.objects, record.handle);
-    const bool listed = at != view_.objects.end() && at->address == record.handle && at->bytes <= record.bytes;
-    const auto named = by_address_.find(record.handle);
-    if ((!listed && named == by_address_.end()) || has_address(view_.segments, record.handle) ||
-        owners_.pool(stacks_.stack(record.stack)) != nullptr)
-      return nullptr;
-    return named != by_address_.end() ? &named->second : &at->holders.front();
-  }
-
- private:
-  const PythonView& view_;
-  const StackResolver& stacks_;
-  StackOwners& owners_;
-  std::map<std::uint64_t, std::string> by_address_;
-};
-
-}  // namespace
-
-void add_python_holders(const PythonView& view, const Dump& dump, const StackResolver& stacks, StackOwners* owners,
-                        Tables* tables, std::deque<Variable>* variables) {
-  static const Module kPython = [] {
-    Module module;
-    module.path = module.name = "Python";
-    return module;
-  }();
-  const PythonHolders holders(view, stacks, owners);
-  std::map<std::string, const Variable*> known;
-  dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref ref) {
-    const std::string* holder = holders.of(record);
-    if (holder == nullptr) return;
-    const Variable*& variable = known[*holder];
-    if (variable == nullptr) {
-      variables->push_back({&kPython, *holder, 0, true});
-      variable = &variables->back();
-    }
-    tables->held.push_back({ref, record.state >> format::kStateBits, 0, variable});
-  });
-  // For memory that a global holds, too, the global comes first, and what leads to it through the heap last.
-  std::stable_sort(tables->held.begin(), tables->held.end(), [](const Held& left, const Held& right) {
-    return std::make_tuple(left.allocation, left.heap.step != 0) <
-           std::make_tuple(right.allocation, right.heap.step != 0);
-  });
-}
-
-namespace {
 
 void keep_largest(CacheInside* inside) {
   std::stable_sort(inside->largest.begin(), inside->largest.end(),
@@ -242,14 +109,17 @@ class TorchInside {
   std::map<std::tuple<std::string, std::uint64_t, std::string, std::string>, CacheInside::Place> places_;
 };
 
+bool is_in_pool(const ObjectGraph::Memory& memory, const ObjectGraph& graph, const PythonView::Pool& pool) {
+  const std::string& name = graph.strings[memory.pool];
+  return name == pool.framework || name == pool.framework + ":" + std::to_string(pool.device);
+}
+
 // The arrays of the graph in this pool, each memory once, as blocks of `inside`.
 void add_keepers_of_pool(const PythonView& view, const PythonView::Pool& pool, CacheInside* inside) {
-  const std::string exact = pool.framework + ":" + std::to_string(pool.device);
   std::map<std::uint64_t, std::uint64_t> bytes;  // by address
   for (const ObjectGraph::Memory& memory : view.graph->memory) {
-    const std::string& name = view.graph->strings[memory.pool];
-    const bool in_pool = name == exact || name == pool.framework;
-    if (!in_pool || containing(view.segments, memory.address) != view.segments.end()) continue;
+    if (!is_in_pool(memory, *view.graph, pool) || containing(view.segments, memory.address) != view.segments.end())
+      continue;
     bytes[memory.address] = std::max(bytes[memory.address], memory.bytes);
   }
   std::vector<LiveBlock> blocks;
@@ -288,6 +158,79 @@ void add_pools(const PythonView& view, std::vector<CacheInside>* caches) {
   }
 }
 
+// The rows of blocks that no framework counts: what was found is what is live.
+void add_found(const ObjectGraph& graph, std::vector<LiveBlock> blocks, CacheInside* inside) {
+  inside->kept = find_keepers(graph, std::move(blocks));
+  for (const Keeper& keeper : inside->kept) inside->live_bytes += keeper.bytes;
+}
+
+// Sums up the pools of libraries that do not count what lives in them (RMM, PyCUDA): by the objects of the view that
+// lie in their segments. The memory beside these is idle, or has an owner that is no object of Python.
+class UncountedPools {
+ public:
+  UncountedPools(const PythonView& view, const StackResolver& stacks, StackOwners* owners)
+      : view_(view), stacks_(stacks), owners_(*owners) {}
+
+  void add(const format::AllocationRecord& record) {
+    const Pool* pool = owners_.pool(stacks_.stack(record.stack));
+    if (pool == nullptr || tells_from_inside(pool->name)) return;
+    segments_.push_back({record.handle, record.bytes, pool->name});
+  }
+
+  void finish(std::vector<CacheInside>* caches) {
+    if (segments_.empty() || view_.graph == nullptr) return;
+    std::sort(segments_.begin(), segments_.end(),
+              [](const Segment& one, const Segment& other) { return one.address < other.address; });
+    for (const ObjectGraph::Memory& memory : view_.graph->memory) add_block(memory);
+    for (const PythonView::Object& object : view_.objects) add_object(object);
+    for (auto& [name, pool] : pools_) {
+      CacheInside& inside = pool.inside;
+      inside.pool = name;
+      inside.taken = view_.taken;
+      add_found(*view_.graph, std::move(pool.blocks), &inside);
+      inside.uncounted_bytes = bytes_of(name) - std::min(inside.live_bytes, bytes_of(name));
+      keep_largest(&inside);
+      caches->push_back(std::move(inside));
+    }
+  }
+
+ private:
+  struct Segment {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::string pool;
+  };
+  struct Inside {
+    CacheInside inside;
+    std::vector<LiveBlock> blocks;
+  };
+
+  void add_block(const ObjectGraph::Memory& memory) {
+    const auto segment = containing(segments_, memory.address);
+    if (segment == segments_.end()) return;
+    const std::uint64_t bytes = std::min(memory.bytes, segment->bytes - (memory.address - segment->address));
+    pools_[segment->pool].blocks.push_back({{memory.address, bytes}, false});
+  }
+
+  void add_object(const PythonView::Object& object) {
+    const auto segment = containing(segments_, object.address);
+    if (segment == segments_.end() || object.holders.empty()) return;
+    pools_[segment->pool].inside.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
+  }
+
+  std::uint64_t bytes_of(const std::string& pool) const {
+    std::uint64_t bytes = 0;
+    for (const Segment& segment : segments_) bytes += segment.pool == pool ? segment.bytes : 0;
+    return bytes;
+  }
+
+  const PythonView& view_;
+  const StackResolver& stacks_;
+  StackOwners& owners_;
+  std::vector<Segment> segments_;
+  std::map<std::string, Inside> pools_;
+};
+
 }  // namespace
 
 bool tells_from_inside(const std::string& pool) {
@@ -295,14 +238,16 @@ bool tells_from_inside(const std::string& pool) {
          std::any_of(std::begin(kPools), std::end(kPools), [&](const PoolName& one) { return pool == one.pool; });
 }
 
-std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, const TimeRange& range) {
+std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, const TimeRange& range,
+                                            const StackResolver& stacks, StackOwners* owners) {
   std::vector<CacheInside> caches;
   TorchInside torch(view);
+  UncountedPools uncounted(view, stacks, owners);
   std::map<std::uint64_t, std::uint64_t> mapped;  // bytes, by the address of the segment
   dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref) {
     if (!range.has(record.time_ns)) return;
     const auto segment = containing(view.segments, record.handle);
-    if (segment == view.segments.end()) return;
+    if (segment == view.segments.end()) return uncounted.add(record);
     if (record.kind == format::Kind::kVmmMapping) {
       mapped[segment->address] += record.extra;
     } else if (segment->address == record.handle && segment->bytes == record.bytes) {
@@ -316,6 +261,7 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
   }
   torch.finish(&caches);
   add_pools(view, &caches);
+  uncounted.finish(&caches);
   return caches;
 }
 
@@ -366,9 +312,63 @@ std::vector<CacheInside> look_inside(const PythonView& then) {
   return caches;
 }
 
+// Memory of Python's objects in no cache that has a section of its own: arrays of Numba, PyCUDA, RMM and cuda.core, and
+// allocations that an object has the address of.
+class OtherArrays {
+ public:
+  explicit OtherArrays(const PythonView& view) : view_(view), graph_(*view.graph) {}
+
+  void finish(std::vector<CacheInside>* caches) {
+    find_arrays();
+    find_pointers();
+    std::vector<LiveBlock> blocks;
+    for (const auto& [address, bytes] : blocks_) blocks.push_back({{address, bytes}, false});
+    CacheInside inside;
+    inside.pool = kOtherArrays;
+    inside.taken = view_.taken;
+    add_found(graph_, std::move(blocks), &inside);
+    if (inside.live_bytes != 0) caches->push_back(std::move(inside));
+  }
+
+ private:
+  bool is_cached(const ObjectGraph::Memory& memory) const {
+    return containing(view_.segments, memory.address) != view_.segments.end() ||
+           std::any_of(view_.pools.begin(), view_.pools.end(),
+                       [&](const PythonView::Pool& pool) { return is_in_pool(memory, graph_, pool); });
+  }
+
+  void find_arrays() {
+    for (const ObjectGraph::Memory& memory : graph_.memory) {
+      known_.insert(memory.address);
+      std::uint64_t& bytes = blocks_[memory.address];
+      bytes = is_cached(memory) ? 0 : std::max(bytes, memory.bytes);
+    }
+  }
+
+  // Adds the objects with the address of an allocation in which no array is known to the graph's memory.
+  void find_pointers() {
+    for (const ObjectGraph::Raw& raw : graph_.raw) {
+      const auto inside = known_.lower_bound(raw.address);
+      const bool has_arrays = inside != known_.end() && *inside - raw.address < raw.bytes;
+      if (raw.bytes == 0 || has_arrays || containing(view_.segments, raw.address) != view_.segments.end()) continue;
+      graph_.memory.push_back({raw.node, raw.address, raw.bytes, 0});
+      blocks_[raw.address] = raw.bytes;
+    }
+  }
+
+  const PythonView& view_;
+  ObjectGraph graph_;
+  std::set<std::uint64_t> known_;                  // addresses of arrays
+  std::map<std::uint64_t, std::uint64_t> blocks_;  // bytes, by address
+};
+
 }  // namespace
 
-std::vector<CacheInside> look_inside_view(const PythonView& view) { return look_inside(view); }
+std::vector<CacheInside> look_inside_view(const PythonView& view) {
+  std::vector<CacheInside> caches = look_inside(view);
+  if (view.graph != nullptr) OtherArrays(view).finish(&caches);
+  return caches;
+}
 
 std::vector<CacheInside> look_inside_ran_out(const PythonView& view) {
   return view.ran_out.empty() ? std::vector<CacheInside>() : look_inside(view.ran_out.front());

@@ -78,7 +78,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.sharings = read_sharings(contents.sharings, *stacks, report);
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
   if (contents.python) {
-    report.caches_inside = look_inside_caches(*contents.python, dump, groups.tables.range);
+    report.caches_inside = look_inside_caches(*contents.python, dump, groups.tables.range, *stacks, owners);
     report.ran_out = look_inside_ran_out(*contents.python);
     add_caches(*contents.python, &report.breakdowns);
     for (const CacheInside& inside : report.caches_inside) report.live_cached_bytes += inside.live_bytes;

@@ -16,13 +16,13 @@ namespace {
 constexpr const char* kKeepLists[] = {"numba.", "cupy.", "pycuda.", "rmm.", "cuda.", "weakref."};
 
 // A variable of the main module has a name without a dot.
-std::uint32_t cost_of_variable(const ObjectGraph& graph, const ObjectGraph::Variable& variable) {
-  if (variable.local) return 2;
+HeapPaths::Step step_of_variable(const ObjectGraph& graph, const ObjectGraph::Variable& variable) {
   const std::string& name = graph.strings[variable.name];
-  if (name.find('.') == std::string::npos) return 1;
-  const bool list = std::any_of(std::begin(kKeepLists), std::end(kKeepLists),
-                                [&](const char* package) { return begins_with(name, package); });
-  return list ? HeapPaths::kCostOfList : 4;
+  const bool list = !variable.local && std::any_of(std::begin(kKeepLists), std::end(kKeepLists),
+                                                   [&](const char* package) { return begins_with(name, package); });
+  const std::uint32_t cost = variable.local ? 2 : name.find('.') == std::string::npos ? 1 : 4;
+  return {HeapPaths::kRoot, HeapPaths::node_of_object(variable.to), variable.name, cost,
+          list ? Reach::kList : Reach::kVariable};
 }
 
 // A step that a program has no name for costs more. So do an exception's arguments, where an attribute has the same.
@@ -49,8 +49,7 @@ const ObjectGraph::Node* HeapPaths::object(std::uint32_t node) const {
 }
 
 void HeapPaths::add_steps(const std::vector<MemoryBlock>& blocks) {
-  for (const ObjectGraph::Variable& variable : graph_.variables)
-    steps_.push_back({kRoot, variable.to + 1, variable.name, cost_of_variable(graph_, variable)});
+  for (const ObjectGraph::Variable& variable : graph_.variables) steps_.push_back(step_of_variable(graph_, variable));
   for (const ObjectGraph::Edge& edge : graph_.edges)
     steps_.push_back({edge.from + 1, edge.to + 1, edge.name, cost_of_edge(graph_, edge)});
   for (const ObjectGraph::Memory& memory : graph_.memory) {
@@ -82,7 +81,7 @@ void HeapPaths::sort_steps() {
 }
 
 // Dijkstra's algorithm from one node, over nodes that are not reached yet. `step` leads to the node; kRoot: all
-// variables.
+// variables of its reach.
 void HeapPaths::reach_from(std::uint32_t node, const Step& step) {
   using Entry = std::tuple<std::uint64_t, std::uint32_t, const Step*>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
@@ -94,7 +93,9 @@ void HeapPaths::reach_from(std::uint32_t node, const Step& step) {
     reach_[at] = step.reach;
     parent_[at] = last;
     for (std::size_t i = first_[at]; i < first_[at + 1]; ++i) {
-      if (reach_[steps_[i].to] == Reach::kNone) queue.emplace(cost + steps_[i].cost, steps_[i].to, &steps_[i]);
+      const bool is_other = at == kRoot && steps_[i].reach != step.reach;
+      if (reach_[steps_[i].to] == Reach::kNone && !is_other)
+        queue.emplace(cost + steps_[i].cost, steps_[i].to, &steps_[i]);
     }
   }
 }
@@ -102,9 +103,12 @@ void HeapPaths::reach_from(std::uint32_t node, const Step& step) {
 void HeapPaths::find_reach() {
   reach_.assign(count_, Reach::kNone);
   parent_.assign(count_, nullptr);
-  Step variables;
-  variables.reach = Reach::kVariable;
-  reach_from(kRoot, variables);
+  for (const Reach reach : {Reach::kVariable, Reach::kList}) {
+    Step variables;
+    variables.reach = reach;
+    reach_[kRoot] = Reach::kNone;
+    reach_from(kRoot, variables);
+  }
   roots_.reserve(graph_.nodes.size());
   for (const Reach reach : {Reach::kNative, Reach::kGarbage}) {
     for (std::uint32_t node = 1; node < first_block_; ++node) {
@@ -118,9 +122,10 @@ void HeapPaths::find_reach() {
   }
 }
 
-// An object that a variable reaches is neither C code's nor garbage.
+// An object that a variable reaches is neither C code's nor garbage, and a package's list of it counts for nothing.
 bool HeapPaths::is_kept(const Step& step) const {
-  return reach_[step.to] != Reach::kNone && (step.from == kRoot || reach_[step.from] == reach_[step.to]);
+  const Reach from = step.from == kRoot ? step.reach : reach_[step.from];
+  return from != Reach::kNone && from == reach_[step.to];
 }
 
 void HeapPaths::find_dominators() {
@@ -153,6 +158,12 @@ std::uint32_t HeapPaths::garbage_before(std::uint32_t node) const {
 }
 
 const ObjectGraph::Node* HeapPaths::holder_in_cycle(std::uint32_t node) const {
+  if (node >= first_block_) {
+    const ObjectGraph::Node* found = nullptr;
+    for (std::size_t i = first_by_end_[node]; i < first_by_end_[node + 1] && found == nullptr; ++i)
+      found = holder_in_cycle(steps_[by_end_[i]].from);
+    return found;
+  }
   const std::uint32_t holder = reach_[node] == Reach::kGarbage ? node : garbage_before(node);
   if (holder == kRoot) return nullptr;
   // An object says more than the dictionary of its attributes.

@@ -16,8 +16,9 @@ struct MemoryBlock {
   std::uint64_t bytes = 0;
 };
 
-// From where an object is reached. Objects that a variable reaches come first; what C code reaches besides is C code's.
-enum class Reach : std::uint8_t { kNone, kVariable, kNative, kGarbage };
+// From where an object is reached. Objects that a variable reaches come first, then those that only a package's own
+// list of memory has; what C code reaches besides is C code's.
+enum class Reach : std::uint8_t { kNone, kVariable, kList, kNative, kGarbage };
 
 class HeapPaths {
  public:
@@ -28,9 +29,6 @@ class HeapPaths {
     Reach reach = Reach::kNone;  // of its end; a step from the root: of what it makes reachable
   };
   using Path = std::vector<const Step*>;
-  // Of the step to a package's own list of memory, which is named where nothing else leads to the memory.
-  static constexpr std::uint32_t kCostOfList = 1000;
-
   // `blocks`: sorted by address, without overlaps. The graph must outlive the object.
   HeapPaths(const ObjectGraph& graph, const std::vector<MemoryBlock>& blocks);
 
@@ -55,7 +53,8 @@ class HeapPaths {
   // The first steps with a name after `above` on the ways from it to `below`, in the order of their costs. `above`
   // dominates `below`.
   Path ways_between(std::uint32_t above, std::uint32_t below) const;
-  // An object that has a reference to this node, or is it, and that only garbage reaches; nullptr: there is none.
+  // An object that has a reference to this node, or is it, and that only garbage reaches; nullptr: there is none. Of a
+  // block: to an object that has it.
   const ObjectGraph::Node* holder_in_cycle(std::uint32_t node) const;
   // Whether more than one object that is not kept by this node has a reference to it.
   bool has_several_holders(std::uint32_t node) const;

@@ -115,10 +115,14 @@ class Finder {
     switch (paths_.reach(node)) {
       case Reach::kVariable:
         return of_variable(node);
+      case Reach::kList: {
+        const ObjectGraph::Node* cycle = paths_.holder_in_cycle(node);
+        return cycle == nullptr ? of_list(paths_.path_to(node)) : of_cycle(*cycle);
+      }
       case Reach::kNative:
-        return of_type(KeeperKind::kNative, node, "C code that has a reference to a ");
+        return of_native(paths_.path_to(node));
       case Reach::kGarbage:
-        return of_type(KeeperKind::kGarbage, node, "a reference cycle with a ");
+        return of_cycle(*paths_.object(paths_.path_to(node).front()->to));
       case Reach::kNone:
         break;
     }
@@ -135,16 +139,27 @@ class Finder {
     return keeper(KeeperKind::kNotKnown, "no Python object leads to it: C++, or " + besides, "hooks");
   }
 
-  // Of an object that no variable leads to: the type of the first one.
-  Keeper of_type(KeeperKind kind, std::uint32_t node, const char* before) {
-    const HeapPaths::Path path = paths_.path_to(node);
-    std::string text = before + paths_.graph().strings[paths_.object(path.front()->to)->type];
+  // Of a path that begins at an object which C code has.
+  Keeper of_native(const HeapPaths::Path& path) {
+    std::string text =
+        "C code that has a reference to a " + paths_.graph().strings[paths_.object(path.front()->to)->type];
     // A callback, for example: what it keeps says whose it is.
-    for (std::size_t i = 1; i < path.size() && kind == KeeperKind::kNative && text.size() < kLongestPath; ++i) {
+    for (std::size_t i = 1; i < path.size() && text.size() < kLongestPath; ++i) {
       const std::string& name = paths_.graph().strings[path[i]->name];
       if (name.compare(0, 4, " -> ") == 0) text += name;
     }
-    return keeper(kind, text, text, hint_of(kind, {}));
+    return keeper(KeeperKind::kNative, text, text, hint_of(KeeperKind::kNative, {}));
+  }
+
+  // Several variables of the package may lead to its list.
+  Keeper of_list(const HeapPaths::Path& path) const {
+    const PathWords words = words_of(paths_, path, 0);
+    return keeper(KeeperKind::kVariable, words.text, words.id_text);
+  }
+
+  Keeper of_cycle(const ObjectGraph::Node& object) {
+    const std::string text = "a reference cycle with a " + paths_.graph().strings[object.type];
+    return keeper(KeeperKind::kGarbage, text, text, hint_of(KeeperKind::kGarbage, {}));
   }
 
   Keeper of_variable(std::uint32_t node) {

@@ -64,9 +64,11 @@ class Reader {
       graph_.memory.push_back({narrow(memory[i]), memory[i + 1], memory[i + 2], narrow(pools[i / 3])});
     }
     const std::vector<std::uint64_t> raw = numbers_of(from_, "raw", 2);
+    std::vector<std::uint64_t> raw_bytes = numbers_of(from_, "raw_bytes", 1);
+    raw_bytes.resize(raw.size() / 2);  // a view of an older version has none
     for (std::size_t i = 0; i < raw.size(); i += 2) {
       if (!is_node(raw[i])) return nullptr;
-      graph_.raw.push_back({narrow(raw[i]), raw[i + 1]});
+      graph_.raw.push_back({narrow(raw[i]), raw[i + 1], raw_bytes[i / 2]});
     }
     graph_.hidden = number_of(from_, "hidden");
     graph_.not_read = number_of(from_, "not_read");

@@ -46,6 +46,7 @@ struct ObjectGraph {
   struct Raw {  // an object that is, or contains, the address of a live allocation: a number, a value of ctypes
     std::uint32_t node = 0;
     std::uint64_t address = 0;
+    std::uint64_t bytes = 0;  // of the allocation; 0: not known
   };
   std::vector<std::string> strings;
   std::vector<Node> nodes;

@@ -61,6 +61,7 @@ void merge_caches(const std::vector<CacheInside>& from, std::vector<CacheInside>
     }
     same->live_bytes += cache.live_bytes;
     same->idle_bytes += cache.idle_bytes;
+    same->uncounted_bytes += cache.uncounted_bytes;
     same->taken = std::min(same->taken, cache.taken);
     same->hint = std::min(same->hint, cache.hint);
     add_up(cache.largest, place_key, &same->largest);

@@ -45,11 +45,12 @@ struct CacheInside {
   std::string taken;  // "exit": when the interpreter began to end; "snapshot"; "out-of-memory"
   std::uint64_t live_bytes = 0;
   std::uint64_t idle_bytes = 0;
-  std::vector<Segment> segments;  // those that are also in the dump; empty: only the sums are known
-  std::vector<Place> largest;     // largest first
-  std::vector<Keeper> kept;       // largest first, they add up to `live_bytes`; empty: the view has no graph
-  std::vector<Idle> idle;         // at the moment at which memory ran out, of one device; most bytes first
-  std::string hint;               // how to get more detail; empty: there is no more
+  std::uint64_t uncounted_bytes = 0;  // idle, or live without an object of Python: the pool does not count them
+  std::vector<Segment> segments;      // those that are also in the dump; empty: only the sums are known
+  std::vector<Place> largest;         // largest first
+  std::vector<Keeper> kept;           // largest first, they add up to `live_bytes`; empty: the view has no graph
+  std::vector<Idle> idle;             // at the moment at which memory ran out, of one device; most bytes first
+  std::string hint;                   // how to get more detail; empty: there is no more
 };
 
 // The cache of the same pool at the same kind of moment; nullptr: there is none.

@@ -87,11 +87,53 @@ cycle()
 def only_listed(): Vector(3000)
 only_listed()
 """
+WAIT = """
+import sys, time, threading
+print("ready", flush=True)
+orders = []
+threading.Thread(target=lambda: orders.append(sys.stdin.read(1))).start()
+while not orders: time.sleep(0.01)
+"""
 LISTED_HOLDERS = {
     1000: "`app.state['models']`, a list of 1 -> .layers -> .cache -> .pointer",
     2000: "a reference cycle with a Vector that no variable reaches (gc.collect() frees it)",
     3000: "`numba.allocations`, a dict of 3",
 }
+
+
+# Stand-ins for the types of packages, with the attributes that their readers read.
+PACKAGES = MALLOC + """
+import sys, types
+def kind(module, name, **attributes):
+    made = type(name, (), {"__module__": module, **attributes})
+    sys.modules.setdefault(module, types.ModuleType(module))
+    setattr(sys.modules[module], name, made)
+    return made
+class Metaclass(type):
+    def __getattribute__(cls, name): print("the program's code ran:", name); return type.__getattribute__(cls, name)
+class Foreign(metaclass=Metaclass):
+    def __getattribute__(self, name): print("the program's code ran:", name); return object.__getattribute__(self, name)
+Array = kind("numba.cuda.cudadrv.devicearray", "DeviceNDArray")
+Pointer = kind("numba.cuda.cudadrv.driver", "MemoryPointer")
+def array_of_numba(owner, address, size):
+    made = Array()
+    made.gpu_data, made.alloc_size = types.SimpleNamespace(owner=owner), size
+    made.device_ctypes_pointer = types.SimpleNamespace(value=address)
+    return made
+owner = Pointer(); owner.size, owner.device_pointer_value = 20000, number(20000)
+view = array_of_numba(owner, owner.device_pointer_value + 1024, 512); del owner
+borrowed = array_of_numba(Foreign(), number(3000), 3000)
+pooled = kind("cupy.cuda.memory", "PooledMemory")(); pooled.ptr, pooled.size = number(4096), 1500
+buffer = kind("rmm.pylibrmm.device_buffer", "DeviceBuffer")(); buffer.ptr, buffer.size = number(5000), 5000
+Allocation = kind("pycuda._driver", "PooledDeviceAllocation", __int__=lambda self: self.address,
+                  __len__=lambda self: 6000)
+allocation = Allocation(); allocation.address = number(8192)
+Alone = kind("pycuda._driver", "DeviceAllocation", __int__=lambda self: self.address)
+alone = Alone(); alone.address = number(7000)
+gpu_array = kind("pycuda.gpuarray", "GPUArray")(); gpu_array.gpudata, gpu_array.nbytes = Foreign(), 100
+"""
+KEPT_BY_PACKAGES = {"`view`": 20000, "`borrowed`": 3000, "`pooled`": 1500, "`buffer`": 5000, "`allocation`": 6000,
+                    "`alone`": 7000}
 
 
 class RawPointers(Views):
@@ -127,6 +169,37 @@ class RawPointers(Views):
         self.both_ways(python, WAYS, CULPRIT_SCAN="off")
         self.assertEqual({cause for cause, _ in self.verdicts().values()}, {"never-freed"})
         self.assertEqual(self.views(), {})
+
+    @each_python
+    def test_a_running_program(self, python):
+        """The rows of `culprit tensors PID`. Memory that no object has is in none."""
+        process = self.start(python, WAYS + "malloc(70000)\n" + WAIT)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        inside = self.keepers(process.pid, pool="other arrays and pointers")
+        rows = {row["path"]: row["bytes"] for row in inside["kept"]}
+        expected = {holder: size for size, holder in HELD.items()}
+        expected["`table`, a list of 4"] *= 4
+        self.assertEqual(rows, expected)
+        self.assertEqual(process.communicate("x", timeout=60), ("", ""))
+
+    @each_python
+    def test_objects_of_packages(self, python):
+        process = self.start(python, PACKAGES + WAIT)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        inside = self.keepers(process.pid, pool="other arrays and pointers")
+        self.assertEqual({row["path"]: row["bytes"] for row in inside["kept"]}, KEPT_BY_PACKAGES)
+        self.assertEqual(process.communicate("x", timeout=60), ("", ""))
+
+    @each_python
+    def test_a_running_program_whose_package_lists_its_memory(self, python):
+        process = self.start(python, LISTED + WAIT)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        rows = {(row["kind"], row["path"], row["bytes"])
+                for row in self.keepers(process.pid, pool="other arrays and pointers")["kept"]}
+        self.assertEqual(rows, {("variable", LISTED_HOLDERS[1000], 1000),
+                                ("garbage", "a reference cycle with a Vector", 2000),
+                                ("variable", LISTED_HOLDERS[3000], 3000)})
+        self.assertEqual(process.communicate("x", timeout=60), ("", ""))
 
     @each_python
     def test_a_program_that_frees_everything_has_no_view(self, python):

@@ -5,10 +5,13 @@
 #include "report/select/render_options.h"
 
 #include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "report/run/framework_caches.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
 
@@ -18,6 +21,7 @@ using culprit::test::DumpBuilder;
 using culprit::test::has;
 using culprit::test::live_allocation;
 using culprit::test::Program;
+using culprit::test::TemporaryFolder;
 
 namespace {
 
@@ -157,6 +161,44 @@ TEST_CASE("memory that NVIDIA's library allocates inside a cached call is the li
   const Report report = torch.report();
   CHECK(report.leaks.empty());
   CHECK(report.library.at(0).pool == nullptr);
+}
+
+TEST_CASE("a pool that counts nothing is known as far as Python's objects lie in it", "[report][pools]") {
+  Frameworks rmm;
+  AllocationRecord segment = live_allocation(
+      rmm.stack_of({{"/v/librmm.so", "rmm::_V_26_10::mr::pool_memory_resource<rmm::mr::cuda_memory_resource>::expand"},
+                    {"/v/librmm.so", "rmm::device_buffer::device_buffer"}}),
+      64 << 20);
+  segment.handle = 0x7f0000000000;
+  rmm.dump.add_allocation(segment);
+  // `cache` has a buffer, an array inside it and one that ends behind the segment.
+  const std::uint64_t begin = segment.handle, last = begin + (63 << 20);
+  const nlohmann::json graph = {{"strings", {"dict", "DeviceBuffer", "cache", "['a']", "rmm"}},
+                                {"nodes", {0, 1, 3, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}},
+                                {"edges", {0, 1, 3, 0, 2, 3, 0, 3, 3}},
+                                {"variables", {0, 2, 0}},
+                                {"memory", {1, begin, 12 << 20, 2, begin + 4096, 1 << 20, 3, last, 2 << 20}},
+                                {"pools", {4, 4, 4}}};
+  const nlohmann::json view = {{"schema", "culprit.python/1"}, {"taken", "exit"}, {"graph", graph}};
+  const TemporaryFolder folder;
+  rmm.dump.write(folder.file("x.dump"));
+  std::ofstream(folder.file("x.dump.python.json")) << view;
+  LoadOptions options;
+  options.lookup = rmm.symbols.lookup();
+  const Report report = load_report(folder.file("x.dump"), options);
+  REQUIRE(report.caches_inside.size() == 1);
+  const CacheInside& inside = report.caches_inside[0];
+  CHECK(inside.pool == "RMM pool");
+  CHECK(inside.live_bytes == 13 << 20);
+  CHECK(inside.idle_bytes == 0);
+  CHECK(inside.uncounted_bytes == 51 << 20);
+  REQUIRE(inside.kept.size() == 1);
+  CHECK(inside.kept[0].path == "`cache['a']`");
+  CHECK(inside.kept[0].bytes == 13 << 20);
+  std::ostringstream text;
+  render_text({report}, {}, text);
+  CHECK(has(text.str(), "LIVE IN CACHES: at least 13.0 MiB, kept by `cache['a']`\n"));
+  CHECK(has(text.str(), "13.0 MiB live · 51.0 MiB idle or without an object of Python, when Python began to end\n"));
 }
 
 TEST_CASE("cached memory is summed up by its pool and counts only when asked", "[report][pools]") {
