@@ -2,6 +2,7 @@
 """The keepers of tensors in jobs of frameworks: training and generation, compilers, graphs, ranks, worker processes. In
 each process of a job the keepers add up to the live memory, the list that the job keeps is named, and the output is
 that of the job without the library."""
+import glob
 import os
 import sys
 import tempfile
@@ -26,6 +27,18 @@ RANK = """
 os.environ.update(MASTER_ADDR="127.0.0.1", RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
 import torch.distributed as dist, tempfile
 dist.init_process_group("nccl", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+"""
+# `work(rank)` in two processes, each with a GPU of its own.
+TWO_RANKS = """
+import torch.distributed as dist, torch.multiprocessing as mp
+def rank_of_job(rank, place):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=place, rank=rank, world_size=2, device_id=torch.device("cuda", rank))
+    work(rank)
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    import tempfile
+    mp.spawn(rank_of_job, (f"file://{tempfile.mktemp()}",), nprocs=2)
 """
 JOBS = {
     "transformers: training": ("transformers", """
@@ -154,6 +167,41 @@ for _ in range(3): keep(torch.ones(1 << 20, device="cuda").as_subclass(Named))
 sparse = torch.eye(1024, device="cuda").to_sparse(); named = torch.ones(1 << 20, device="cuda").as_subclass(Named)
 """, "variable"),
 }
+JOBS_OF_TWO_GPUS = {
+    "DDP on two GPUs": ("torch", """
+def work(rank):
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1024, 1024).cuda(), device_ids=[rank])
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        model(torch.randn(512, 1024, device="cuda")).mean().backward(); optimizer.step(); optimizer.zero_grad()
+        keep(model(torch.randn(512, 1024, device="cuda")).square().mean())
+""" + TWO_RANKS, "autograd"),
+    "FSDP on two GPUs": ("torch", """
+from torch.distributed.fsdp import fully_shard
+def work(rank):
+    model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(4)]).cuda()
+    for part in model: fully_shard(part)
+    fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        model(torch.randn(512, 1024, device="cuda")).mean().backward(); optimizer.step(); optimizer.zero_grad()
+        keep(model(torch.randn(512, 1024, device="cuda")).square().mean())
+""" + TWO_RANKS, "autograd"),
+    "FullyShardedDataParallel on two GPUs": ("torch", """
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+def work(rank):
+    model = FSDP(torch.nn.Sequential(*[FSDP(torch.nn.Linear(1024, 1024).cuda()) for _ in range(4)]), device_id=rank)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        model(torch.randn(512, 1024, device="cuda")).mean().backward(); optimizer.step(); optimizer.zero_grad()
+        keep(torch.randn(512, 1024, device="cuda"))
+""" + TWO_RANKS, "variable"),
+    "a tensor on each of two GPUs": ("torch", """
+for place in "cuda:0", "cuda:1", "cuda:1": keep(torch.ones(1 << 20, device=place))
+""", "variable"),
+}
+if len(glob.glob("/dev/nvidia[0-9]*")) >= 2:
+    JOBS.update(JOBS_OF_TWO_GPUS)
 KERNEL = """
 import torch, triton, triton.language as tl
 @triton.jit
