@@ -225,7 +225,7 @@ class HeapGraph {
     const std::int64_t known = find(object);
     if (known >= 0) return known;
     if (nodes_.size() >= most_ || (2 * (nodes_.size() + 1) > table_.size() && !grow_table()) ||
-        !nodes_.push(reinterpret_cast<std::uint64_t>(object)) || !known_.push(0)) {
+        !nodes_.push(reinterpret_cast<std::uint64_t>(object)) || !known_.push(0) || !instances_.push(0)) {
       failed_ = true;
       return -1;
     }
@@ -285,8 +285,8 @@ class HeapGraph {
       if (node < 0) return 1;
     }
     ++known_[static_cast<std::uint64_t>(node)];
-    // A class is not what keeps a thing of its own class attributes.
-    if (object == type_of(source)) return 0;
+    // A class has few such edges: with all of them, each of its instances would lead to what the class has.
+    if (object == type_of(source) && ++instances_[static_cast<std::uint64_t>(node)] > kInstancesOfClass) return 0;
     if (edges_.push({static_cast<std::uint32_t>(from_), static_cast<std::uint32_t>(node)})) return 0;
     failed_ = true;
     return 1;
@@ -325,13 +325,15 @@ class HeapGraph {
   }
 
   static constexpr std::uint64_t kFirstTable = 1 << 17;
+  static constexpr std::uint32_t kInstancesOfClass = 8;
 
   const std::uint64_t most_;
   bool failed_ = false, takes_tracked_ = false;
   bool has_plain_ = false;  // a node is an object that the collector cannot know
   std::uint64_t from_ = 0, given_ = 0;
-  PrivateArray<std::uint64_t> nodes_;  // addresses of objects
-  PrivateArray<std::uint32_t> known_;  // references that were seen, by node
+  PrivateArray<std::uint64_t> nodes_;      // addresses of objects
+  PrivateArray<std::uint32_t> known_;      // references that were seen, by node
+  PrivateArray<std::uint32_t> instances_;  // of a class, by node
   PrivateArray<Edge> edges_;
   RawPointers pointers_;
   ObjectArrays arrays_;

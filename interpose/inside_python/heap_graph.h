@@ -18,7 +18,8 @@ namespace culprit {
 // not pass) an object with the address of live GPU memory (raw_pointers.h), can be reached. `edges`: bytes, pairs of
 // 32-bit indices into `nodes`, one for each reference between them. `outside`: bytes, a 32-bit number for each node:
 // its references that are neither of objects in the heap nor of the arguments, as those of C code and of running
-// functions. `raw`: bytes, pairs of 64-bit numbers: the index of an object with such an address, and the address.
+// functions. At most eight references to a class are from its own instances. `raw`: bytes, pairs of 64-bit numbers: the
+// index of an object with such an address, and the address.
 //
 // None: the heap is too large, or there is no memory. Needs the GIL, in an interpreter that has one; calls no code of
 // the program but the functions that the collector calls at any time.

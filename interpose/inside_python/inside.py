@@ -181,7 +181,7 @@ def _torch_is_initialized():
 
 def natives():
     """The library's functions that read the heap."""
-    return heap_edges, heap_objects, words, pointers, memory_sizes
+    return heap_edges, heap_objects, words, pointers, memory_sizes, exported
 
 
 def take(taken):

@@ -7,6 +7,7 @@
 #include "interpose/call_stack/current_stack.h"
 #include "interpose/control/control_state.h"
 #include "interpose/dump/thread_names.h"
+#include "interpose/inside_python/exported_symbols.h"
 #include "interpose/inside_python/frozen_copy.h"
 #include "interpose/inside_python/heap_graph.h"
 #include "interpose/inside_python/interpreter.h"
@@ -125,6 +126,7 @@ const MethodDef kHeapObjects = {"heap_objects", heap_objects, kVarArgs, nullptr}
 const MethodDef kWords = {"words", read_words, kVarArgs, nullptr};
 const MethodDef kPointers = {"pointers", count_pointers, kNoArgs, nullptr};
 const MethodDef kMemorySizes = {"memory_sizes", memory_sizes, kVarArgs, nullptr};
+const MethodDef kExported = {"exported", exported, kVarArgs, nullptr};
 const MethodDef kCopyingTime = {"copying_time", copying_time, kNoArgs, nullptr};
 const MethodDef kYieldGil = {"yield_gil", yield_gil, kVarArgs, nullptr};
 const MethodDef kFreeze = {"freeze", freeze, kNoArgs, nullptr};
@@ -199,6 +201,7 @@ bool load(const Process& process) {
          give_function(scope.get(), kHeapObjects, "heap_objects") && give_function(scope.get(), kWords, "words") &&
          give_function(scope.get(), kPointers, "pointers") &&
          give_function(scope.get(), kMemorySizes, "memory_sizes") &&
+         give_function(scope.get(), kExported, "exported") &&
          give_function(scope.get(), kCopyingTime, "copying_time") &&
          give_function(scope.get(), kYieldGil, "yield_gil") && give_function(scope.get(), kFreeze, "freeze") &&
          give_function(scope.get(), kLeave, "leave") && give_function(scope.get(), kOnRanOut, "on_ran_out") &&
@@ -208,6 +211,7 @@ bool load(const Process& process) {
          add_module(scope.get(), builtins.get(), "culprit._readers", culprit_source_readers) &&
          add_module(scope.get(), builtins.get(), "culprit._types", culprit_source_types) &&
          add_module(scope.get(), builtins.get(), "culprit._torch_tensors", culprit_source_torch_tensors) &&
+         add_module(scope.get(), builtins.get(), "culprit._torch_workspaces", culprit_source_torch_workspaces) &&
          add_module(scope.get(), builtins.get(), "culprit._graph", culprit_source_graph) &&
          add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) && give(own, kKey, scope.get());
 }

@@ -7,6 +7,7 @@ extern const char culprit_source_referrers[] __attribute__((visibility("hidden")
 extern const char culprit_source_readers[] __attribute__((visibility("hidden")));
 extern const char culprit_source_types[] __attribute__((visibility("hidden")));
 extern const char culprit_source_torch_tensors[] __attribute__((visibility("hidden")));
+extern const char culprit_source_torch_workspaces[] __attribute__((visibility("hidden")));
 extern const char culprit_source_graph[] __attribute__((visibility("hidden")));
 extern const char culprit_source_view[] __attribute__((visibility("hidden")));
 }

@@ -15,6 +15,8 @@ namespace {
 // Packages with lists of the memory that they gave out, and the module with the finalizers of such memory.
 constexpr const char* kKeepLists[] = {"numba.", "cupy.", "pycuda.", "rmm.", "cuda.", "weakref."};
 
+constexpr char kItsClass[] = " -> its class";  // as in interpose/python_package/culprit/_graph.py
+
 // A variable of the main module has a name without a dot.
 HeapPaths::Step step_of_variable(const ObjectGraph& graph, const ObjectGraph::Variable& variable) {
   const std::string& name = graph.strings[variable.name];
@@ -38,9 +40,10 @@ HeapPaths::HeapPaths(const ObjectGraph& graph, const std::vector<MemoryBlock>& b
     : graph_(graph),
       first_block_(static_cast<std::uint32_t>(graph.nodes.size()) + 1),
       count_(first_block_ + static_cast<std::uint32_t>(blocks.size())) {
-  add_steps(blocks);
+  const std::vector<Step> to_classes = add_steps(blocks);
   sort_steps();
   find_reach();
+  add_classes(to_classes);
   find_dominators();
 }
 
@@ -48,10 +51,13 @@ const ObjectGraph::Node* HeapPaths::object(std::uint32_t node) const {
   return node == kRoot || node >= first_block_ ? nullptr : &graph_.nodes[node - 1];
 }
 
-void HeapPaths::add_steps(const std::vector<MemoryBlock>& blocks) {
+std::vector<HeapPaths::Step> HeapPaths::add_steps(const std::vector<MemoryBlock>& blocks) {
   for (const ObjectGraph::Variable& variable : graph_.variables) steps_.push_back(step_of_variable(graph_, variable));
-  for (const ObjectGraph::Edge& edge : graph_.edges)
-    steps_.push_back({edge.from + 1, edge.to + 1, edge.name, cost_of_edge(graph_, edge)});
+  std::vector<Step> to_classes;
+  for (const ObjectGraph::Edge& edge : graph_.edges) {
+    const bool to_class = graph_.strings[edge.name] == kItsClass;
+    (to_class ? to_classes : steps_).push_back({edge.from + 1, edge.to + 1, edge.name, cost_of_edge(graph_, edge)});
+  }
   for (const ObjectGraph::Memory& memory : graph_.memory) {
     auto behind =
         std::upper_bound(blocks.begin(), blocks.end(), memory.address,
@@ -59,6 +65,16 @@ void HeapPaths::add_steps(const std::vector<MemoryBlock>& blocks) {
     if (behind == blocks.begin() || memory.address - std::prev(behind)->address >= std::prev(behind)->bytes) continue;
     steps_.push_back({memory.node + 1, node_of_block(static_cast<std::size_t>(behind - blocks.begin()) - 1), 0});
   }
+  return to_classes;
+}
+
+void HeapPaths::add_classes(const std::vector<Step>& to_classes) {
+  const std::size_t before = steps_.size();
+  std::copy_if(to_classes.begin(), to_classes.end(), std::back_inserter(steps_),
+               [&](const Step& step) { return reach_[step.to] != Reach::kVariable; });
+  if (steps_.size() == before) return;
+  sort_steps();
+  find_reach();
 }
 
 void HeapPaths::sort_steps() {
@@ -101,6 +117,7 @@ void HeapPaths::reach_from(std::uint32_t node, const Step& step) {
 }
 
 void HeapPaths::find_reach() {
+  roots_.clear();
   reach_.assign(count_, Reach::kNone);
   parent_.assign(count_, nullptr);
   for (const Reach reach : {Reach::kVariable, Reach::kList}) {
@@ -112,7 +129,9 @@ void HeapPaths::find_reach() {
   roots_.reserve(graph_.nodes.size());
   for (const Reach reach : {Reach::kNative, Reach::kGarbage}) {
     for (std::uint32_t node = 1; node < first_block_; ++node) {
-      if (reach_[node] != Reach::kNone || (reach == Reach::kNative && !graph_.nodes[node - 1].outside)) continue;
+      const ObjectGraph::Node& one = graph_.nodes[node - 1];
+      if (reach_[node] != Reach::kNone || (one.flags & ObjectGraph::kStorage) != 0) continue;
+      if (reach == Reach::kNative && !one.outside) continue;
       Step step;
       step.to = node;
       step.reach = reach;

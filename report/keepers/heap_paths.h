@@ -63,7 +63,10 @@ class HeapPaths {
   Path through_module(std::uint32_t tensor) const;
   // The first object that has a reference to the node and that only garbage reaches; kRoot: there is none.
   std::uint32_t garbage_before(std::uint32_t node) const;
-  void add_steps(const std::vector<MemoryBlock>& blocks);
+  // Returns the steps from instances to their classes, which are not added.
+  std::vector<Step> add_steps(const std::vector<MemoryBlock>& blocks);
+  // Adds those to classes that no variable reaches, as of a class that a function made.
+  void add_classes(const std::vector<Step>& to_classes);
   void sort_steps();
   void reach_from(std::uint32_t node, const Step& step);
   void find_reach();

@@ -126,8 +126,10 @@ class Finder {
       case Reach::kNone:
         break;
     }
-    if (blocks_[block].private_pool) return keeper(KeeperKind::kGraphs, "CUDA graphs", "");
     const ObjectGraph& graph = paths_.graph();
+    if (std::binary_search(graph.workspaces.begin(), graph.workspaces.end(), blocks_[block].address))
+      return keeper(KeeperKind::kWorkspaces, "cuBLAS, through PyTorch", "");
+    if (blocks_[block].private_pool) return keeper(KeeperKind::kGraphs, "CUDA graphs", "");
     if (!graph.problem.empty()) return keeper(KeeperKind::kNotKnown, graph.problem, "problem");
     std::string besides;
     if (graph.hidden != 0)

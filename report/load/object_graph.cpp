@@ -1,5 +1,6 @@
 #include "report/load/object_graph.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "report/base/json_input.h"
@@ -70,6 +71,8 @@ class Reader {
       if (!is_node(raw[i])) return nullptr;
       graph_.raw.push_back({narrow(raw[i]), raw[i + 1], raw_bytes[i / 2]});
     }
+    graph_.workspaces = numbers_of(from_, "workspaces", 1);
+    std::sort(graph_.workspaces.begin(), graph_.workspaces.end());
     graph_.hidden = number_of(from_, "hidden");
     graph_.not_read = number_of(from_, "not_read");
     return std::make_shared<const ObjectGraph>(std::move(graph_));

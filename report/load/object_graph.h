@@ -21,6 +21,7 @@ struct ObjectGraph {
     kParameters = 32,  // the dictionary of a module's parameters, or of its buffers
     kException = 64,
     kClass = 128,
+    kStorage = 256,  // of a tensor: C++ keeps its object as long as the storage lives
   };
   struct Node {
     std::uint32_t type = 0;  // a string
@@ -54,9 +55,10 @@ struct ObjectGraph {
   std::vector<Variable> variables;
   std::vector<Memory> memory;
   std::vector<Raw> raw;
-  std::uint64_t hidden = 0;    // saved tensors behind hooks of the program
-  std::uint64_t not_read = 0;  // saved tensors whose place is not known
-  std::string problem;         // why the heap was not searched; empty: it was
+  std::vector<std::uint64_t> workspaces;  // sorted addresses of blocks that PyTorch gave cuBLAS
+  std::uint64_t hidden = 0;               // saved tensors behind hooks of the program
+  std::uint64_t not_read = 0;             // saved tensors whose place is not known
+  std::string problem;                    // why the heap was not searched; empty: it was
 };
 
 // The member `graph` of a view, with a problem when it is damaged; nullptr when there is none.

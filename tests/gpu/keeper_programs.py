@@ -466,7 +466,40 @@ def pairs():
 stream = pairs()
 next(stream)
 """
+PACKED = """
+class Box:
+    def __init__(self, value): self.value = value
+with torch.autograd.graph.saved_tensors_hooks(lambda value: Box(value.clone()), lambda box: box.value):
+    kept = [mib(8).requires_grad_().square().sum() for _ in range(3)]
+"""
+NODE_HOOK = """
+loss = torch.ones(3, device=DEVICE, requires_grad=True).square().mean()
+def watch():
+    batch = mib(24)
+    loss.grad_fn.register_hook(lambda *_: None if batch is None else None)
+watch()
+"""
+SPARSE = """
+other, table = mib(1), mib(8).to_sparse()
+"""
+STORAGE = """
+other, kept = mib(1), mib(24).untyped_storage()
+"""
+CLASS_OF_FUNCTION = """
+def made():
+    batch = mib(24)
+    class Inner:
+        def batch(self): return batch
+    return Inner()
+inner = made()
+"""
 NEIGHBOURS = [
+    ("packed by hooks", PACKED, [("autograd", "`kept`, a list" + GRAPH, 48)]),
+    ("hook of a node", NODE_HOOK, [("autograd", "`loss`" + GRAPH, 24)]),
+    ("sparse", SPARSE, [("variable", "`table`", 24)]),
+    ("storage", STORAGE, [("variable", "`kept`", 24)]),
+    ("class of a function", CLASS_OF_FUNCTION,
+     [("variable", "`inner -> its class.batch -> batch, a variable of its closure`", 24)]),
     ("copy of a context", CONTEXT_COPY, [("variable", "`context[batch]`", 24)]),
     ("attribute of an exception", OWN_EXCEPTION, [("variable", "`last_error.batch`", 24)]),
     ("loop of a generator", LOOP, [("variable", "`stream -> pairs() line 4: batch`", 24)]),

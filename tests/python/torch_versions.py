@@ -30,12 +30,12 @@ def _write_view():
     ask.restype = ctypes.py_object
     scope = ask()
     own = scope["own"]
-    natives = scope["heap_edges"], scope["heap_objects"], scope["words"], scope["pointers"]
+    natives = scope["natives"]()
     with own._graph.without_modes(torch):
         graph = own._graph.object_graph(torch, natives, [], (0,))
     blocks = {}
     for thing in gc.get_objects():
-        if type(thing) in (torch.Tensor, torch.nn.Parameter):
+        if type(thing) in (torch.Tensor, torch.nn.Parameter) and thing.layout is torch.strided:
             storage = thing.untyped_storage()
             blocks[storage.data_ptr()] = storage.nbytes()
     memory = graph.get("memory", [])
@@ -86,7 +86,8 @@ def main():
         print(f"FAIL  {PYTHON}: {(version.stderr.strip() or '?').splitlines()[-1]}")
         return 1
     # Programs that need a GPU have no "cpu" to run on.
-    programs = [one for one in PROGRAMS if "cuda" not in one[1]]
+    wanted = os.environ.get("KEEPER_PROGRAMS", "").split(",")  # names; default: all
+    programs = [one for one in PROGRAMS if "cuda" not in one[1] and (wanted == [""] or one[0] in wanted)]
     with tempfile.TemporaryDirectory(prefix="culprit-torch-") as folder:
         problems = [problem for problem in (check(program, folder) for program in programs) if problem]
     for problem in problems:

@@ -454,16 +454,28 @@ class Situations(Views):
                         "metric = Metric()\n"
                         "for _ in range(5):\n    losses.append(net(torch.Tensor(1 << 20)).square().mean())\n"
                         "metric.total = net(torch.Tensor(3 << 20)).mean()\n"
-                        "torch.hook_saved_tensors(True)\nhooked = net(torch.Tensor(TENSOR)).mean()\n")
+                        "torch.hook_saved_tensors(True)\nhooked = net(torch.Tensor(TENSOR)).mean()\n"
+                        "class Box:\n    def __init__(self, tensor): self.tensor = tensor\n"
+                        "torch.hook_saved_tensors(Box)\npacked = net(torch.Tensor(2 << 20)).mean()\n"
+                        "torch.hook_saved_tensors(lambda tensor: 'file')\nfiled = net(torch.Tensor(4 << 20)).mean()\n")
         self.assertEqual(self.run_python(python, text), ("", ""))
         dump, = glob.glob(os.path.join(self.folder, "*.dump"))
         done = subprocess.run([CULPRIT, "tensors", dump], env=environment(), capture_output=True, text=True, check=True)
         rows = re.findall(r"^   (\S+ \S+) .*?% +(\S.*?)  +(\S.*)$", done.stdout, re.M)
         graph = "-> Tensor.grad_fn -> saved tensors"
-        self.assertEqual(rows[:3], [
+        self.assertEqual(rows[:4], [
             ("15.0 MiB", "autograd graph", f"`losses`, a list of 5 {graph}"),
-            ("8.00 MiB", "parameters and buffers", "`net`"), ("6.00 MiB", "autograd graph", f"`metric.total` {graph}")])
+            ("8.00 MiB", "parameters and buffers", "`net`"), ("6.00 MiB", "autograd graph", f"`metric.total` {graph}"),
+            ("4.00 MiB", "autograd graph", f"`packed` {graph}")])
         self.assertIn("2 saved tensors behind hooks, which are not read", done.stdout)
+
+    @each_python
+    def test_workspaces_of_cublas(self, python):
+        self.both_ways(python, TORCH + "kept = torch.empty(TENSOR)\n"
+                                       "for handle in range(5): torch.give_workspace(handle, 2 << 20)\n")
+        dump, = glob.glob(os.path.join(self.folder, "*.dump"))
+        rows = [(row["kind"], row["path"], row["bytes"]) for row in self.keepers(dump)["kept"]]
+        self.assertEqual(rows, [("workspaces", "cuBLAS, through PyTorch", 10 << 20), ("variable", "`kept`", TENSOR)])
 
     @each_python
     def test_keepers_of_neighbours(self, python):
@@ -485,6 +497,12 @@ layers = torch.nn.Module()
 layers._modules["0"] = torch.nn.Module()
 layers._modules["0"].cache = torch.empty(TENSOR)
 node = torch.nn.Linear(4)(torch.Tensor(TENSOR)).grad_fn
+def made():
+    batch = torch.empty(3 * TENSOR)
+    class Inner:
+        def batch(self): return batch
+    return Inner()
+inner = made()
 """
         self.assertEqual(self.run_python(python, text), ("", ""))
         dump, = glob.glob(os.path.join(self.folder, "*.dump"))
@@ -492,7 +510,8 @@ node = torch.nn.Linear(4)(torch.Tensor(TENSOR)).grad_fn
         self.assertEqual(found, {
             "`the handler of SIGUSR1 -> batch, a variable of its closure`": TENSOR, "`lazy.table`": TENSOR,
             "`head.data`": TENSOR, "`head.next.data`": TENSOR, "`head.next...data`": 2 * TENSOR,
-            "`layers[0].cache`": TENSOR, "`node` -> Tensor.grad_fn -> saved tensors": TENSOR})
+            "`layers[0].cache`": TENSOR, "`inner -> its class.batch -> batch, a variable of its closure`": 3 * TENSOR,
+            "`node` -> Tensor.grad_fn -> saved tensors": TENSOR})
 
     @each_python
     def test_keepers_of_frozen_objects(self, python):

@@ -102,7 +102,7 @@ def _keepers_of(view: dict[str, Any], addresses: set[int]) -> dict[int, str]:
             for address in row["addresses"] if row["kind"] not in _NO_VARIABLE}
 
 
-_NO_VARIABLE = ("native", "not-known", "pending", "cuda-graphs")
+_NO_VARIABLE = ("native", "workspaces", "not-known", "pending", "cuda-graphs")
 
 
 def kept_since(known: dict[int, int]) -> list[Kept]:

@@ -11,10 +11,12 @@ The result of object_graph() is a dictionary for the view's file:
      "pools": [pool, ...],                           for each memory "cupy:0" (framework and device), a string's number
      "raw": [node, address, ...],                    objects that are, or contain, the address of a live allocation
      "raw_bytes": [bytes, ...],                      the size of each such allocation
+     "workspaces": [address, ...],                   blocks that PyTorch gave cuBLAS
      "hidden": n, "not_read": n}                     saved tensors behind hooks, and those that could not be read
     {"problem": TEXT}                                where the heap was not searched
 
-A name that begins with "." or "[" follows the name before it; one that begins with " -> " is a step of its own; an
+The step " -> its class" counts only where no variable has the class, and few instances have it. A name that begins with
+"." or "[" follows the name before it; one that begins with " -> " is a step of its own; an
 empty one is a step that a program has no name for. `length` is a container's, else 0. `outside` are references that are
 neither of Python objects in the heap nor of this code, as those of C code.
 
@@ -24,7 +26,7 @@ descriptors and containers of Python's own types are. `_torch_tensors.py` reads 
 import gc
 import sys
 
-from culprit import _readers, _referrers, _torch_tensors, _types
+from culprit import _readers, _referrers, _torch_tensors, _torch_workspaces, _types
 
 TYPE_CHECKING = False  # the module typing may not be imported for the program
 if TYPE_CHECKING:
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
 
 MOST_OBJECTS = 20_000_000
 MOST_NODES = 300_000  # of those from which GPU memory can be reached
-_CONTAINER, _MODULE, _OPTIMIZER, _TENSOR, _AUTOGRAD, _PARAMETERS, _RAISED, _CLASS = (1 << bit for bit in range(8))
+_CONTAINER, _MODULE, _OPTIMIZER, _TENSOR, _AUTOGRAD, _PARAMETERS, _RAISED, _CLASS, _STORAGE = (
+    1 << bit for bit in range(9))
 _LONGEST = 60
+_ITS_CLASS = " -> its class"
 _OBJECTS = 17  # NumPy's number for elements that are objects
 _FROZEN_AT_START = 2000  # CPython 3.12 begins with 375 such objects; a program that has begun has thousands more
 _LENGTHS: "dict[type, Any]" = {kind: kind.__len__ for kind in (list, tuple, set, frozenset, dict)}
@@ -87,6 +91,7 @@ class _Graph:
         self.module = getattr(nn, "Module", None)
         self.optimizer = getattr(optim, "Optimizer", None)
         self.tensor = getattr(torch, "Tensor", None)
+        self.storage = getattr(torch, "UntypedStorage", None)
         self.arrays = arrays
 
     def string(self, text: str) -> int:
@@ -98,7 +103,7 @@ class _Graph:
             bases = _types.mro(kind)
             flags = 0
             for base, flag in ((self.module, _MODULE), (self.optimizer, _OPTIMIZER), (self.tensor, _TENSOR),
-                               (BaseException, _RAISED), (type, _CLASS)):
+                               (BaseException, _RAISED), (type, _CLASS), (self.storage, _STORAGE)):
                 if base is not None and any(one is base for one in bases):
                     flags |= flag
             if any(base in _LENGTHS for base in bases) or _types.type_name(kind) == "deque" or kind is self.arrays:
@@ -370,10 +375,10 @@ def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", module
 
 def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
                  devices: "tuple[int, ...]" = (1,)) -> "dict[str, Any]":
-    """`natives`: the library's functions heap_edges, heap_objects, words, pointers, memory_sizes. `known`: see
+    """`natives`: the library's functions heap_edges, heap_objects, words, pointers, memory_sizes, exported. `known`: of
     _readers.known_arrays(). `devices`: numbers of c10::DeviceType. A graph without strings: no GPU memory is there, or
     no object leads to it."""
-    heap_edges, heap_objects, words, pointers, memory_sizes = natives
+    heap_edges, heap_objects, words, pointers, memory_sizes, exported = natives
     arrays = _readers.attempt(_arrays_of_numpy, words)
     everything = gc.get_objects()
     if gc.get_freeze_count() > _FROZEN_AT_START:  # those objects are not in that list
@@ -392,13 +397,14 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     if tensors is not None:
         nodes = {kind for kind in set(map(type, everything)) if tensors.is_node(kind)}
         tensors.add([thing for thing in found if type(thing) in tensors.types],
-                    [thing for thing in everything if type(thing) in nodes])
+                    [thing for thing in everything if type(thing) in nodes], everything)
         owners, places, extra = tensors.owners, tensors.places, tensors.ends
     pools = ["torch"] * len(owners)
     found = [(thing, *others[type(thing)]) for thing in found if type(thing) in others]
     _add_others(found, known, owners, places, pools)
     del found
-    nothing: dict[str, Any] = {"strings": []}
+    workspaces = _readers.attempt(_torch_workspaces.addresses, words, exported) if torch is not None else None
+    nothing: dict[str, Any] = {"strings": [], "workspaces": workspaces or []}
     if tensors is not None and tensors.not_read and not owners:
         nothing = {"problem": "no tensor could be read"}
     if not owners and not pointers():
@@ -428,7 +434,8 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     numbers = memoryview(pairs).cast("I")
     for place in range(0, len(numbers), 2):
         if (numbers[place], numbers[place + 1]) not in graph.named and numbers[place + 1] not in end_numbers:
-            graph.edges += (numbers[place], numbers[place + 1], graph.string(""))
+            of_class = things[numbers[place + 1]] is type(things[numbers[place]])
+            graph.edges += (numbers[place], numbers[place + 1], graph.string(_ITS_CLASS if of_class else ""))
     _add_variables(graph, things, ends, modules)
     pointed = list(memoryview(raw[0]).cast("Q")) if raw else []
-    return graph.result(owners, places, pools, pointed, tensors, memory_sizes)
+    return {**graph.result(owners, places, pools, pointed, tensors, memory_sizes), "workspaces": workspaces or []}

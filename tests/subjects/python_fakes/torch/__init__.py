@@ -97,11 +97,18 @@ def empty(size):
     return Tensor(size)
 
 
+def give_workspace(handle, size):
+    """Memory for cuBLAS, which C++ alone has."""
+    storage = _Storage(size)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(storage))
+    cuda._native.add_workspace(ctypes.c_void_p(handle), ctypes.c_void_p(storage.data_ptr()))
+
+
 def hook_saved_tensors(hooked):
-    """The saved tensors of later operations are behind hooks of the program."""
+    """The saved tensors of later operations are behind hooks of the program: True, or the function that packs them."""
     global _hooks
-    _hooks = 1 if hooked else 0
+    _hooks = hooked
 
 
-_hooks = 0
+_hooks = None
 nn.Parameter = type("Parameter", (Tensor,), {})

@@ -56,6 +56,10 @@ class Heap {
     blocks_.push_back({{next_, mib * kMiB}, private_pool});
     next_ += mib * kMiB;
   }
+  void workspace(std::uint64_t mib) {
+    graph_.workspaces.push_back(next_);
+    block(mib, false);
+  }
   void hide(std::uint64_t count) { graph_.hidden = count; }
 
   std::vector<Keeper> keepers() const { return find_keepers(graph_, blocks_); }
@@ -312,6 +316,32 @@ TEST_CASE("a model's parameters are its own, whatever saved them", "[keepers]") 
   CHECK(most_suspicious(keepers)->kind == KeeperKind::kAutograd);
 }
 
+TEST_CASE("a class that its instances alone have is reached over them", "[keepers]") {
+  Heap heap;
+  const std::uint32_t instance = heap.object("Inner"), inner = heap.object("type", ObjectGraph::kClass);
+  const std::uint32_t other = heap.object("Registry"), known = heap.object("type", ObjectGraph::kClass);
+  heap.edge(instance, inner, " -> its class");
+  heap.edge(inner, heap.tensor(2), ".batch");
+  heap.edge(other, known, " -> its class");
+  heap.edge(known, heap.tensor(4), ".shared");
+  heap.variable("inner", instance);
+  heap.variable("other", other);
+  heap.variable("Registry", known);
+  CHECK(heap.rows() == Rows{{"variable `inner -> its class.batch`", 2}, {"variable `Registry.shared`", 4}});
+}
+
+TEST_CASE("a package's own list shares nothing with the program's variables", "[keepers]") {
+  Heap heap;
+  const std::uint32_t pointer = heap.owner("c_void_p", 2), array = heap.object("Array");
+  heap.edge(array, pointer, ".pointer");
+  const std::uint32_t list = heap.object("dict", ObjectGraph::kContainer, 2), alone = heap.owner("c_void_p", 4);
+  heap.edge(list, pointer, "[1]");
+  heap.edge(list, alone, "[2]");
+  heap.variable("numba.allocations", list);
+  heap.variable("weights", array);
+  CHECK(heap.rows() == Rows{{"variable `weights.pointer`", 2}, {"variable `numba.allocations`, a dict of 2", 4}});
+}
+
 TEST_CASE("what no variable reaches is C code's, garbage, or not known", "[keepers]") {
   Heap heap;
   heap.owner("Holder", 1, 0, true);
@@ -320,9 +350,13 @@ TEST_CASE("what no variable reaches is C code's, garbage, or not known", "[keepe
   heap.edge(other, one, ".back");
   heap.block(4, false);
   heap.block(8, true);
+  heap.workspace(32);
+  // C++ keeps the Python object of a storage.
+  heap.owner("UntypedStorage", 64, ObjectGraph::kStorage, true);
   CHECK(heap.rows() == Rows{{"native C code that has a reference to a Holder", 1},
                             {"garbage a reference cycle with a Node", 2},
-                            {"native no Python object leads to it: workspaces, extensions, tensors of C++", 4},
+                            {"native no Python object leads to it: workspaces, extensions, tensors of C++", 4 + 64},
+                            {"workspaces cuBLAS, through PyTorch", 32},
                             {"cuda-graphs CUDA graphs", 8}});
   heap.hide(3);
   CHECK(heap.rows().count(
