@@ -59,10 +59,11 @@ class DumpWriter {
   bool reserve_again(format::Ref first, std::uint64_t bytes);
 
   // Calls visit(const Record&) for every record of this type that was ever handed out. Thread-safe; records that other
-  // threads change at the same time may be seen half-changed.
+  // threads change at the same time may be seen half-changed. `most`: reads no chunks beyond so many bytes of the dump.
   template <typename Record, typename Visit>
-  void for_each_record(format::ChunkType type, Visit visit) const {
-    std::uint64_t end = __atomic_load_n(&header()->file_bytes, __ATOMIC_ACQUIRE);
+  void for_each_record(format::ChunkType type, Visit visit, std::uint64_t most = ~0ULL) const {
+    std::uint64_t end = recorded_bytes();
+    if (end > most) end = most;
     for (std::uint64_t offset = format::kHeaderBytes; offset < end;) {
       const auto* chunk = reinterpret_cast<const format::ChunkHeader*>(base_ + offset);
       if (__atomic_load_n(&chunk->magic, __ATOMIC_ACQUIRE) == 0) return;
@@ -73,10 +74,13 @@ class DumpWriter {
     }
   }
 
+  // Bytes of the header and all chunks so far. Thread-safe.
+  std::uint64_t recorded_bytes() const { return __atomic_load_n(&header()->file_bytes, __ATOMIC_ACQUIRE); }
+
   // How many records of this type were ever handed out, at least; no more are counted than one chunk above `enough`.
   template <typename Record>
   std::uint64_t count_records(format::ChunkType type, std::uint64_t enough) const {
-    const std::uint64_t end = __atomic_load_n(&header()->file_bytes, __ATOMIC_ACQUIRE);
+    const std::uint64_t end = recorded_bytes();
     std::uint64_t count = 0;
     for (std::uint64_t offset = format::kHeaderBytes; offset < end && count <= enough;) {
       const auto* chunk = reinterpret_cast<const format::ChunkHeader*>(base_ + offset);

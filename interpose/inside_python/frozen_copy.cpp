@@ -26,6 +26,7 @@ using format::FrozenPhase;
 
 std::uint64_t gil_since_ns;
 Process* recording_at_copy;  // nullptr: nothing was recorded when the copy was made
+std::uint64_t bytes_at_copy;
 
 void set_phase(FrozenPhase phase, int error = 0) {
   culprit_frozen.error = error;
@@ -103,6 +104,8 @@ Process* process_of_records() {
   return culprit_frozen.phase < FrozenPhase::kWalking ? process_if_recording() : recording_at_copy;
 }
 
+std::uint64_t bytes_of_records() { return culprit_frozen.phase < FrozenPhase::kWalking ? ~0ULL : bytes_at_copy; }
+
 void note_frozen_result(Process& process, PyObject* result) {
   note_held(process);
   if (culprit_frozen.phase != FrozenPhase::kServed) return;  // freeze() has told more
@@ -146,6 +149,7 @@ PyObject* freeze(PyObject*, PyObject*) {
     return number(-1);
   }
   recording_at_copy = process_if_recording();
+  bytes_at_copy = recording_at_copy == nullptr ? 0 : recording_at_copy->dump.recorded_bytes();
   const long copy = make_frozen_child(FrozenFiles::kShared);
   if (copy == 0) {
     if (!begin_copy(python)) {

@@ -28,6 +28,9 @@ void note_frozen_result(Process& process, PyObject* result);
 // The process whose records a view reads; in the copy, whose own page with that fact is wiped, the one that was copied.
 // nullptr: nothing is recorded.
 Process* process_of_records();
+// How much of its dump may be read. In the copy the dump is shared with the process, where it grows, and the copy lacks
+// what was mapped later.
+std::uint64_t bytes_of_records();
 
 // Functions for the Python code. copying_time() -> the microseconds for which a copy would stop the process, about.
 // yield_gil(MICROSECONDS): lets other threads run for this time. freeze() -> 1 in the process, 0 in the copy, -1 when

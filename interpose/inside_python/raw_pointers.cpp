@@ -48,7 +48,9 @@ RawPointers::~RawPointers() {
 
 void RawPointers::collect() {
   Process* process = process_of_records();
-  if (process == nullptr || !process->options.search_holders || !collect_live_handles(*process, &handles_)) return;
+  if (process == nullptr || !process->options.search_holders ||
+      !collect_live_handles(*process, &handles_, bytes_of_records()))
+    return;
   constexpr unsigned long kTwoDigits = 1UL << (kDigitBits + 10);
   const PythonRef number(the_interpreter().PyLong_FromUnsignedLong(kTwoDigits));
   tagged_digits_ = number && field<std::uint64_t>(number.get(), kDigitCountOffset) >> kTagBits == 2;

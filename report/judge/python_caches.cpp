@@ -327,7 +327,12 @@ class OtherArrays {
     inside.pool = kOtherArrays;
     inside.taken = view_.taken;
     add_found(graph_, std::move(blocks), &inside);
-    if (inside.live_bytes != 0) caches->push_back(std::move(inside));
+    if (!graph_.problem.empty()) {
+      Keeper unknown;
+      unknown.path = graph_.problem;
+      inside.kept.push_back(std::move(unknown));
+    }
+    if (!inside.kept.empty()) caches->push_back(std::move(inside));
   }
 
  private:

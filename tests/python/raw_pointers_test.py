@@ -183,6 +183,32 @@ class RawPointers(Views):
         self.assertEqual(process.communicate("x", timeout=60), ("", ""))
 
     @each_python
+    def test_a_program_that_allocates_while_its_copy_is_read(self, python):
+        """Its dump grows beyond what the copy has of it."""
+        busy = ("import sys, threading\nkept = number(1000)\norders = []\nprint('ready', flush=True)\n"
+                "threading.Thread(target=lambda: orders.append(sys.stdin.read(1))).start()\n"
+                "import time\ntable = []\nwhile not orders:\n    table += [number(64) for _ in range(100)]\n"
+                "    time.sleep(0.005)\n")
+        process = self.start(python, MALLOC + busy)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for _ in range(5):
+            rows = {row["path"]: row["bytes"]
+                    for row in self.keepers(process.pid, pool="other arrays and pointers")["kept"]}
+            self.assertEqual(rows["`kept`"], 1000)
+        self.assertEqual(process.communicate("x", timeout=60), ("", ""))
+
+    @each_python
+    def test_too_many_objects(self, python):
+        """The command says so, instead of that no array is live."""
+        process = self.start(python, MALLOC + "first = malloc(1000)\n"
+                             "table = [[first] for _ in range(310000)]\n" + WAIT)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        row, = self.keepers(process.pid, pool="other arrays and pointers")["kept"]
+        self.assertEqual((row["kind"], row["bytes"]), ("not-known", 0))
+        self.assertRegex(row["path"], "^31.,... objects lead to it, which is too many$")
+        self.assertEqual(process.communicate("x", timeout=60), ("", ""))
+
+    @each_python
     def test_objects_of_packages(self, python):
         process = self.start(python, PACKAGES + WAIT)
         self.assertEqual(process.stdout.readline(), "ready\n")

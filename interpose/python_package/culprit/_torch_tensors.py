@@ -15,7 +15,7 @@ _MOST_WORDS = 64  # that the library reads at a time: of a sparse tensor, and of
 _MOST_HOOKS = 16  # in one list of a node
 _MOST_WITH_HOOKS = 20_000  # nodes that are searched for hooks: each costs about 50 us
 _PACKED = " -> what a hook saved"
-_WITHOUT_TENSORS = set(map(id, (str, bytes, int, float, bool, type(None))))
+_WITHOUT_TENSORS = str, bytes, int, float, bool, type(None)
 
 
 class Tensors:
@@ -39,6 +39,7 @@ class Tensors:
         self.ends: list[Any] = []  # references that the collector does not know: from, to, from, to, ...
         self.names: list[str] = []
         self.hidden = self.not_read = 0
+        self.without_tensors = set(map(id, _WITHOUT_TENSORS))
         self.hooks: dict[int, Any] = {}  # dictionaries that may be those of nodes, by id
         self.searched = 0
         # Addresses in objects of C++ that may be those of Python objects, and the nodes that lead to them.
@@ -264,7 +265,7 @@ class Tensors:
         for function in functions:
             self._want(function, node, " -> a hook")
         kind = self.words(packed + 8, 1)
-        if kind == [] or kind[0] not in _WITHOUT_TENSORS:
+        if kind == [] or kind[0] not in self.without_tensors:
             self.hidden += 1
             self._want(packed, node, _PACKED)
 
