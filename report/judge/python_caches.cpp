@@ -188,7 +188,8 @@ class UncountedPools {
       inside.pool = name;
       inside.taken = view_.taken;
       add_found(*view_.graph, std::move(pool.blocks), &inside);
-      inside.uncounted_bytes = bytes_of(name) - std::min(inside.live_bytes, bytes_of(name));
+      const std::uint64_t all = bytes_of(name);
+      inside.uncounted_bytes = all - std::min(inside.live_bytes, all);
       keep_largest(&inside);
       caches->push_back(std::move(inside));
     }

@@ -403,8 +403,8 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     found = [(thing, *others[type(thing)]) for thing in found if type(thing) in others]
     _add_others(found, known, owners, places, pools)
     del found
-    workspaces = _readers.attempt(_torch_workspaces.addresses, words, exported) if torch is not None else None
-    nothing: dict[str, Any] = {"strings": [], "workspaces": workspaces or []}
+    workspaces = (_readers.attempt(_torch_workspaces.addresses, words, exported) or []) if torch is not None else []
+    nothing: dict[str, Any] = {"strings": [], "workspaces": workspaces}
     if tensors is not None and tensors.not_read and not owners:
         nothing = {"problem": "no tensor could be read"}
     if not owners and not pointers():
@@ -438,4 +438,4 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
             graph.edges += (numbers[place], numbers[place + 1], graph.string(_ITS_CLASS if of_class else ""))
     _add_variables(graph, things, ends, modules)
     pointed = list(memoryview(raw[0]).cast("Q")) if raw else []
-    return {**graph.result(owners, places, pools, pointed, tensors, memory_sizes), "workspaces": workspaces or []}
+    return {**graph.result(owners, places, pools, pointed, tensors, memory_sizes), "workspaces": workspaces}

@@ -16,14 +16,13 @@ def _module_of(thing: "Any") -> str:
     return str(type.__getattribute__(type(thing), "__module__"))
 
 
+def _cupy_memory(memory: "Any") -> "tuple[int, ...]":
+    """Of an array, or of cupy.cuda.alloc()."""
+    return memory.ptr, memory.size, getattr(memory, "device_id", 0)
+
+
 def _cupy(array: "Any") -> "tuple[int, ...]":
-    memory = array.data.mem
-    return memory.ptr, memory.size, getattr(memory, "device_id", 0)
-
-
-def _cupy_pooled(memory: "Any") -> "tuple[int, ...]":
-    """Without an array: of cupy.cuda.alloc()."""
-    return memory.ptr, memory.size, getattr(memory, "device_id", 0)
+    return _cupy_memory(array.data.mem)
 
 
 def _numba(array: "Any") -> "tuple[int, int]":
@@ -62,7 +61,7 @@ def _cuda_core(buffer: "Any") -> "tuple[int, int]":
 # Framework, module, type, reader: address and bytes of an object of exactly this type, and its device if known.
 TABLE = (
     ("cupy", "cupy", "ndarray", _cupy),
-    ("cupy", "cupy.cuda.memory", "PooledMemory", _cupy_pooled),
+    ("cupy", "cupy.cuda.memory", "PooledMemory", _cupy_memory),
     ("numba", "numba.cuda.cudadrv.devicearray", "DeviceNDArray", _numba),
     ("pycuda", "pycuda.gpuarray", "GPUArray", _pycuda),
     ("pycuda", "pycuda._driver", "DeviceAllocation", _pycuda_allocation),

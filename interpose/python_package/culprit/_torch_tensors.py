@@ -56,7 +56,7 @@ class Tensors:
     def find_types(self, everything: "list[Any]") -> "set[type]":
         """The types of all tensors and storages there."""
         self.types = {kind for kind in set(map(type, everything))
-                      if self._is_tensor(kind) or (kind is self.storage_type and kind is not None)}
+                      if self._is_tensor(kind) or kind is self.storage_type}
         return self.types
 
     def _is_tensor(self, kind: type) -> bool:
@@ -77,9 +77,9 @@ class Tensors:
         tensor. `everything`: all objects."""
         tensors = [thing for thing in found if type(thing) is not self.storage_type]
         self._learn_layout([tensor for tensor in tensors if type(tensor) in self.plain])
-        for storage in found if self.layout is not None else ():
-            if type(storage) is self.storage_type:
-                self._guarded(self._add_storage_alone, storage)
+        storages = [thing for thing in found if type(thing) is self.storage_type]
+        for storage in storages if self.layout is not None else ():
+            self._guarded(self._add_storage_alone, storage)
         queue: list[Any] = []
         grads: list[Any] = []
         for tensor in tensors:
