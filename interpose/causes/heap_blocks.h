@@ -70,6 +70,7 @@ class HeapBlocks {
     begins_[block] |= kMarked;
     return true;
   }
+  bool is_marked(std::uint32_t block) const { return (begins_[block] & kMarked) != 0; }
   // Calls visit(begin, end) for ranges in which all blocks lie, with each block's end.
   template <typename Visit>
   void for_each_range(Visit visit) const {

@@ -94,17 +94,17 @@ void note_frozen_served(Process& process) {
 }
 
 void end_if_frozen_copy() {
-  // In the copy alone the phase is one of its own.
-  if (culprit_frozen.phase < FrozenPhase::kWalking) return;
+  if (!is_frozen_copy()) return;
   set_phase(FrozenPhase::kBroken);
   wait_as_frozen_child();
 }
 
-Process* process_of_records() {
-  return culprit_frozen.phase < FrozenPhase::kWalking ? process_if_recording() : recording_at_copy;
-}
+// In the copy alone the phase is one of its own.
+bool is_frozen_copy() { return culprit_frozen.phase >= FrozenPhase::kWalking; }
 
-std::uint64_t bytes_of_records() { return culprit_frozen.phase < FrozenPhase::kWalking ? ~0ULL : bytes_at_copy; }
+Process* process_of_records() { return is_frozen_copy() ? recording_at_copy : process_if_recording(); }
+
+std::uint64_t bytes_of_records() { return is_frozen_copy() ? bytes_at_copy : ~0ULL; }
 
 void note_frozen_result(Process& process, PyObject* result) {
   note_held(process);

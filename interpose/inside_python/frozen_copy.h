@@ -25,6 +25,9 @@ void note_frozen_served(Process& process);
 void end_if_frozen_copy();
 void note_frozen_result(Process& process, PyObject* result);
 
+// Whether this is the copy, which nothing waits for.
+bool is_frozen_copy();
+
 // The process whose records a view reads; in the copy, whose own page with that fact is wiped, the one that was copied.
 // nullptr: nothing is recorded.
 Process* process_of_records();

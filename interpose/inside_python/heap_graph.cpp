@@ -10,73 +10,13 @@
 #include "interpose/inside_python/object_layout.h"
 #include "interpose/inside_python/raw_pointers.h"
 #include "interpose/system/os.h"
-#include "interpose/system/own_memory.h"
+#include "interpose/system/private_array.h"
 
 namespace culprit {
 namespace {
 
-// Of a type, like object_layout.h.
-constexpr std::size_t kTraverseOffset = 184;
-constexpr std::size_t kIsCollectedOffset = 328;
 constexpr std::size_t kHeadBytes = 16;  // PyGC_Head
 constexpr std::uint32_t kMostWords = 64;
-
-using VisitFunction = int (*)(PyObject*, void*);
-using TraverseFunction = int (*)(PyObject*, VisitFunction, void*);
-
-// A growing array of words in private memory.
-template <typename T>
-class PrivateArray {
- public:
-  PrivateArray() = default;
-  ~PrivateArray() { unmap_private(items_, room_ * kBytes); }
-  PrivateArray(const PrivateArray&) = delete;
-  PrivateArray& operator=(const PrivateArray&) = delete;
-
-  bool push(T item) {
-    if (count_ == room_ && !grow_to(room_ == 0 ? kFirst : 2 * room_)) return false;
-    items_[count_++] = item;
-    return true;
-  }
-  // Makes it `count` zeros. Called once.
-  bool fill(std::uint64_t count) {
-    if (!grow_to(count)) return false;
-    count_ = count;
-    return true;
-  }
-  // An index below size().
-  T& operator[](std::uint64_t i) { return items_[i]; }  // NOLINT(clang-analyzer-core.uninitialized.UndefReturn)
-  std::uint64_t size() const { return count_; }
-  const T* data() const { return items_; }
-  void swap(PrivateArray& other) {
-    const auto exchange = [](auto& one, auto& another) {
-      const auto kept = one;
-      one = another;
-      another = kept;
-    };
-    exchange(items_, other.items_);
-    exchange(count_, other.count_);
-    exchange(room_, other.room_);
-  }
-
- private:
-  static constexpr std::uint64_t kFirst = 1 << 16;
-  static constexpr std::uint64_t kBytes = sizeof(T);
-
-  bool grow_to(std::uint64_t room) {
-    if (room == 0) return true;
-    int error = 0;
-    void* memory =
-        items_ == nullptr ? map_private(room * kBytes, &error) : enlarge_private(items_, room_ * kBytes, room * kBytes);
-    if (memory == nullptr) return false;
-    items_ = static_cast<T*>(memory);
-    room_ = room;
-    return true;
-  }
-
-  T* items_ = nullptr;
-  std::uint64_t count_ = 0, room_ = 0;
-};
 
 struct Edge {
   std::uint32_t from, to;
@@ -111,17 +51,17 @@ class HeapGraph {
   }
 
   // The references of the first `count` nodes, and of the nodes that they lead to.
-  bool traverse(std::uint64_t count) {
-    for (from_ = 0; from_ < count && !failed_; ++from_) traverse_one();
+  bool follow(std::uint64_t count) {
+    for (from_ = 0; from_ < count && !failed_; ++from_) follow_one();
     const std::uint64_t given = given_;
-    for (from_ = given; from_ < nodes_.size() && !failed_; ++from_) traverse_one();
+    for (from_ = given; from_ < nodes_.size() && !failed_; ++from_) follow_one();
     return !failed_;
   }
 
   // The references of all nodes, and of all tracked objects that they lead to.
-  bool traverse_all() {
+  bool follow_all() {
     takes_tracked_ = true;
-    for (from_ = 0; from_ < nodes_.size() && !failed_; ++from_) traverse_one();
+    for (from_ = 0; from_ < nodes_.size() && !failed_; ++from_) follow_one();
     return !failed_;
   }
 
@@ -191,20 +131,13 @@ class HeapGraph {
       if (!edges.push({number[edge.from], number[edge.to]})) return nullptr;
     }
     for (std::uint64_t i = 0; i < raws_.size(); ++i) raws_[i].node = number[raws_[i].node];
-    const PythonRef edge_bytes(bytes_of(edges)), outside_bytes(bytes_of(outside)), raw_bytes(bytes_of(raws_));
+    const PythonRef edge_bytes(new_bytes(edges)), outside_bytes(new_bytes(outside)), raw_bytes(new_bytes(raws_));
     if (!edge_bytes || !outside_bytes || !raw_bytes) return nullptr;
     if (!with_pointers) return python.PyTuple_Pack(3, list.get(), edge_bytes.get(), outside_bytes.get());
     return python.PyTuple_Pack(4, list.get(), edge_bytes.get(), outside_bytes.get(), raw_bytes.get());
   }
 
  private:
-  template <typename T>
-  static PyObject* bytes_of(const PrivateArray<T>& array) {
-    constexpr std::uint64_t kWord = sizeof(T);
-    return the_interpreter().PyBytes_FromStringAndSize(reinterpret_cast<const char*>(array.data()),
-                                                       static_cast<long>(array.size() * kWord));
-  }
-
   std::uint64_t pointer_in(PyObject* object) const { return pointers_.count() == 0 ? 0 : pointers_.in(object); }
 
   PyObject* object_of(std::uint64_t node) { return reinterpret_cast<PyObject*>(nodes_[node]); }
@@ -247,19 +180,10 @@ class HeapGraph {
     return true;
   }
 
-  void traverse_one() {
+  void follow_one() {
     PyObject* object = object_of(from_);
     if (arrays_.is_one(object)) arrays_.visit(object, visit, this);
-    if (!is_collected(object)) return;
-    const auto traverse = field<TraverseFunction>(type_of(object), kTraverseOffset);
-    if (traverse != nullptr) traverse(object, visit, this);
-  }
-
-  // Whether the collector knows objects like this one. It does not know a static type.
-  static bool is_collected(PyObject* object) {
-    if (!has_collector(object)) return false;
-    const auto own_answer = field<int (*)(PyObject*)>(type_of(object), kIsCollectedOffset);
-    return own_answer == nullptr || own_answer(object) != 0;
+    traverse(object, visit, this);
   }
 
   // The head that the collector has in front of an object begins with a pointer (PyGC_Head): 0 = it is not tracked.
@@ -345,12 +269,6 @@ class HeapGraph {
   PrivateArray<std::uint32_t> sources_;
 };
 
-PyObject* new_none() {
-  const Interpreter& python = the_interpreter();
-  python.Py_IncRef(python.none());
-  return python.none();
-}
-
 // An argument that an older Python package does not pass; nullptr: it did not.
 PyObject* later_argument(PyObject* arguments, long place) {
   PyObject* argument = the_interpreter().PyTuple_GetItem(arguments, place);
@@ -393,7 +311,7 @@ PyObject* heap_edges(PyObject*, PyObject* arguments) {
   graph.follow_arrays(later_argument(arguments, 6));
   bool done = graph.add_list(lists[0]) && graph.add_list(lists[1]) && graph.add_list(lists[2]);
   graph.end_of_given();
-  done = done && graph.traverse(everything) && add_extra(lists[2], &graph) && graph.prune(lists[1], lists[3]);
+  done = done && graph.follow(everything) && add_extra(lists[2], &graph) && graph.prune(lists[1], lists[3]);
   PyObject* result = done ? graph.result(with_pointers) : nullptr;
   if (result == nullptr && python.PyErr_Occurred() == nullptr) return new_none();
   return result;
@@ -407,7 +325,7 @@ PyObject* heap_objects(PyObject*, PyObject* arguments) {
   if (most < 0) return nullptr;
   HeapGraph graph(static_cast<std::uint64_t>(most));
   graph.follow_arrays(later_argument(arguments, 2));
-  PyObject* result = graph.add_list(roots) && graph.traverse_all() ? graph.objects() : nullptr;
+  PyObject* result = graph.add_list(roots) && graph.follow_all() ? graph.objects() : nullptr;
   if (result == nullptr && python.PyErr_Occurred() == nullptr) return new_none();
   return result;
 }

@@ -181,7 +181,7 @@ def _torch_is_initialized():
 
 def natives():
     """The library's functions that read the heap."""
-    return heap_edges, heap_objects, words, pointers, memory_sizes, exported
+    return heap_edges, heap_objects, words, pointers, memory_sizes, exported, native_holders
 
 
 def take(taken):
@@ -237,7 +237,7 @@ def _look_at_copy(view, known):
     """In the copy; does not return."""
     text = None
     try:
-        view["graph"] = own._view.graph(natives(), known)
+        view["graph"] = own._view.graph(view, natives(), known)
         text = own._view.text(view)
     except BaseException:  # pylint: disable=broad-except
         pass

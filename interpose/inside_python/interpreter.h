@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "interpose/system/private_array.h"
+
 struct _object;
 using PyObject = _object;  // CPython's own name for it
 
@@ -29,6 +31,20 @@ const Interpreter* find_interpreter();
 
 // The one that find_interpreter() found. Only after a success.
 const Interpreter& the_interpreter();
+
+// A new reference to None.
+inline PyObject* new_none() {
+  the_interpreter().Py_IncRef(the_interpreter().none());
+  return the_interpreter().none();
+}
+
+// New bytes with the items of an array; nullptr: an error is set. Needs the GIL.
+template <typename T>
+PyObject* new_bytes(const PrivateArray<T>& array) {
+  constexpr std::uint64_t kBytes = sizeof(T);
+  return the_interpreter().PyBytes_FromStringAndSize(reinterpret_cast<const char*>(array.data()),
+                                                     static_cast<long>(array.size() * kBytes));
+}
 
 // A reference that is given back at the end of its scope. Needs the GIL.
 class PythonRef {

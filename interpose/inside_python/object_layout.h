@@ -27,9 +27,44 @@ inline PyObject* type_of(PyObject* object) { return reinterpret_cast<PyObject*>(
 inline std::uint64_t flags_of(PyObject* object) { return field<std::uint64_t>(type_of(object), 168); }
 inline bool has_collector(PyObject* object) { return (flags_of(object) & kHasCollector) != 0; }
 
-// Of a type: its name, the bytes of an object of it (without the items of one that has any), the class above it.
+// Of a type: its name, the bytes of an object of it (without the items of one that has any), the address of the
+// function that ends one, the class above it.
 inline const char* type_name(PyObject* type) { return reinterpret_cast<const char*>(field<std::uint64_t>(type, 24)); }
 inline std::uint64_t size_of(PyObject* type) { return field<std::uint64_t>(type, 32); }
+inline std::uint64_t deallocator_of(PyObject* type) { return field<std::uint64_t>(type, 48); }
 inline PyObject* base_of(PyObject* type) { return reinterpret_cast<PyObject*>(field<std::uint64_t>(type, 256)); }
+
+// The fields of an object that follow its head: no items, and so many words at most.
+constexpr std::size_t kFirstField = 16;
+constexpr std::uint64_t kMostFields = 64;
+inline const std::uint64_t* fields_of(PyObject* object) {
+  return reinterpret_cast<const std::uint64_t*>(reinterpret_cast<const char*>(object) + kFirstField);
+}
+inline std::uint64_t field_count(PyObject* object) {
+  const std::uint64_t bytes = size_of(type_of(object));
+  const std::uint64_t count = bytes <= kFirstField ? 0 : (bytes - kFirstField) / sizeof(std::uint64_t);
+  return count < kMostFields ? count : kMostFields;
+}
+
+// Of a type: the function that visits the references of an object, and the one that says whether the collector knows
+// an object of it.
+constexpr std::size_t kTraverseOffset = 184;
+constexpr std::size_t kIsCollectedOffset = 328;
+
+using VisitFunction = int (*)(PyObject*, void*);
+
+// Whether the collector knows objects like this one. It does not know a static type.
+inline bool is_collected(PyObject* object) {
+  if (!has_collector(object)) return false;
+  const auto own_answer = field<int (*)(PyObject*)>(type_of(object), kIsCollectedOffset);
+  return own_answer == nullptr || own_answer(object) != 0;
+}
+
+// Calls visit(REFERENCE, argument) for the references of an object that the collector knows, until it is not 0.
+inline void traverse(PyObject* object, VisitFunction visit, void* argument) {
+  if (!is_collected(object)) return;
+  const auto function = field<int (*)(PyObject*, VisitFunction, void*)>(type_of(object), kTraverseOffset);
+  if (function != nullptr) function(object, visit, argument);
+}
 
 }  // namespace culprit

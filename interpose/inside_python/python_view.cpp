@@ -11,6 +11,7 @@
 #include "interpose/inside_python/frozen_copy.h"
 #include "interpose/inside_python/heap_graph.h"
 #include "interpose/inside_python/interpreter.h"
+#include "interpose/inside_python/native_keepers.h"
 #include "interpose/inside_python/raw_pointers.h"
 #include "interpose/inside_python/view_file.h"
 #include "interpose/inside_python/view_sources.h"
@@ -41,12 +42,6 @@ constexpr int kMostDepth = 2000;
 std::uint64_t next_ran_out_ns;
 
 void count_failure(Process& process) { add_counter(process.dump.header()->view_failures, 1); }
-
-PyObject* new_none() {
-  const Interpreter& python = the_interpreter();
-  python.Py_IncRef(python.none());
-  return python.none();
-}
 
 // While an object lives, no trace or profile function of the program is called.
 class Untraced {
@@ -127,6 +122,7 @@ const MethodDef kWords = {"words", read_words, kVarArgs, nullptr};
 const MethodDef kPointers = {"pointers", count_pointers, kNoArgs, nullptr};
 const MethodDef kMemorySizes = {"memory_sizes", memory_sizes, kVarArgs, nullptr};
 const MethodDef kExported = {"exported", exported, kVarArgs, nullptr};
+const MethodDef kNativeHolders = {"native_holders", native_holders, kVarArgs, nullptr};
 const MethodDef kCopyingTime = {"copying_time", copying_time, kNoArgs, nullptr};
 const MethodDef kYieldGil = {"yield_gil", yield_gil, kVarArgs, nullptr};
 const MethodDef kFreeze = {"freeze", freeze, kNoArgs, nullptr};
@@ -202,6 +198,7 @@ bool load(const Process& process) {
          give_function(scope.get(), kPointers, "pointers") &&
          give_function(scope.get(), kMemorySizes, "memory_sizes") &&
          give_function(scope.get(), kExported, "exported") &&
+         give_function(scope.get(), kNativeHolders, "native_holders") &&
          give_function(scope.get(), kCopyingTime, "copying_time") &&
          give_function(scope.get(), kYieldGil, "yield_gil") && give_function(scope.get(), kFreeze, "freeze") &&
          give_function(scope.get(), kLeave, "leave") && give_function(scope.get(), kOnRanOut, "on_ran_out") &&
@@ -212,6 +209,7 @@ bool load(const Process& process) {
          add_module(scope.get(), builtins.get(), "culprit._types", culprit_source_types) &&
          add_module(scope.get(), builtins.get(), "culprit._torch_tensors", culprit_source_torch_tensors) &&
          add_module(scope.get(), builtins.get(), "culprit._torch_workspaces", culprit_source_torch_workspaces) &&
+         add_module(scope.get(), builtins.get(), "culprit._native_holders", culprit_source_native_holders) &&
          add_module(scope.get(), builtins.get(), "culprit._graph", culprit_source_graph) &&
          add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) && give(own, kKey, scope.get());
 }

@@ -25,8 +25,6 @@ constexpr std::size_t kDataOffset = 16;
 constexpr std::size_t kDataSizeOffset = 40;
 constexpr std::uint64_t kMostData = 4096;
 
-constexpr std::size_t kFirstField = 16;
-constexpr std::uint64_t kMostFields = 64;  // words of an object
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
 constexpr int kMostBases = 16;
 
@@ -61,11 +59,7 @@ std::uint64_t RawPointers::in(PyObject* object) const {
   if ((flags & kIsInteger) != 0) return in_integer(object);
   // Python's own containers and texts: their references are nodes, and their bytes are no addresses.
   if ((flags & kIsBuiltIn) != 0) return 0;
-  const std::uint64_t bytes = size_of(type_of(object));
-  if (bytes <= kFirstField) return 0;
-  const std::uint64_t count = (bytes - kFirstField) / kWord;
-  const auto* fields = reinterpret_cast<const std::uint64_t*>(reinterpret_cast<const char*>(object) + kFirstField);
-  const std::uint64_t found = in_words(fields, count < kMostFields ? count : kMostFields);
+  const std::uint64_t found = in_words(fields_of(object), field_count(object));
   return found != 0 || !is_of_ctypes(object) ? found : in_memory_of_ctypes(object);
 }
 

@@ -14,6 +14,7 @@
     SOURCE culprit_source_types, _types.py
     SOURCE culprit_source_torch_tensors, _torch_tensors.py
     SOURCE culprit_source_torch_workspaces, _torch_workspaces.py
+    SOURCE culprit_source_native_holders, _native_holders.py
     SOURCE culprit_source_graph, _graph.py
     SOURCE culprit_source_view, _view.py
     .section .note.GNU-stack, "", @progbits

@@ -44,8 +44,8 @@ void fields(Archive& archive, CacheInside::Place* place) {
 template <typename Archive>
 void fields(Archive& archive, Keeper* keeper) {
   archive.named("kind", &keeper->kind, keeper_kind_name, KeeperKind::kNotKnown,
-                "`variable`, `autograd`, `garbage`, `gradients`, `optimizer`, `parameters`, `cuda-graphs`, `native`, "
-                "`pending`, `not-known`");
+                "`variable`, `autograd`, `garbage`, `gradients`, `optimizer`, `parameters`, `library`, `cuda-graphs`, "
+                "`native`, `pending`, `not-known`");
   archive.field("path", &keeper->path, "in words");
   archive.field("bytes", &keeper->bytes,
                 "would be free if this keeper alone went; of all kinds but `pending` they add up to `live_bytes`");

@@ -24,7 +24,9 @@ HeapPaths::Step step_of_variable(const ObjectGraph& graph, const ObjectGraph::Va
                                                    [&](const char* package) { return begins_with(name, package); });
   const std::uint32_t cost = variable.local ? 2 : name.find('.') == std::string::npos ? 1 : 4;
   return {HeapPaths::kRoot, HeapPaths::node_of_object(variable.to), variable.name, cost,
-          list ? Reach::kList : Reach::kVariable};
+          variable.native ? Reach::kLibrary
+          : list          ? Reach::kList
+                          : Reach::kVariable};
 }
 
 // A step that a program has no name for costs more. So do an exception's arguments, where an attribute has the same.
@@ -120,7 +122,7 @@ void HeapPaths::find_reach() {
   roots_.clear();
   reach_.assign(count_, Reach::kNone);
   parent_.assign(count_, nullptr);
-  for (const Reach reach : {Reach::kVariable, Reach::kList}) {
+  for (const Reach reach : {Reach::kVariable, Reach::kList, Reach::kLibrary}) {
     Step variables;
     variables.reach = reach;
     reach_[kRoot] = Reach::kNone;

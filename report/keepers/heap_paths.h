@@ -17,8 +17,8 @@ struct MemoryBlock {
 };
 
 // From where an object is reached. Objects that a variable reaches come first, then those that only a package's own
-// list of memory has; what C code reaches besides is C code's.
-enum class Reach : std::uint8_t { kNone, kVariable, kList, kNative, kGarbage };
+// list of memory has, or a variable of a library; what C code reaches besides is C code's.
+enum class Reach : std::uint8_t { kNone, kVariable, kList, kLibrary, kNative, kGarbage };
 
 class HeapPaths {
  public:

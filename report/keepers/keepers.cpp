@@ -51,6 +51,31 @@ bool is_state_of_optimizer(const HeapPaths& paths, const HeapPaths::Path& path) 
   return false;
 }
 
+// What Python's objects of a framework keep in C++, by the type of the last one before it.
+struct NativePart {
+  const char* type;
+  KeeperKind kind;
+};
+constexpr NativePart kNativeParts[] = {
+    {"ScriptModule", KeeperKind::kParameters},  // TorchScript
+    {"Reducer", KeeperKind::kGradients},        // buckets of DistributedDataParallel
+};
+
+// Of a path that ends in objects of C++.
+KeeperKind kind_of_native(const HeapPaths& paths, const HeapPaths::Path& path) {
+  const ObjectGraph::Node* last = nullptr;
+  for (const HeapPaths::Step* step : path) {
+    const ObjectGraph::Node* node = paths.object(step->to);
+    if (node == nullptr || (node->flags & ObjectGraph::kNative) != 0) break;
+    last = node;
+  }
+  if (last == nullptr) return KeeperKind::kLibrary;
+  for (const NativePart& part : kNativeParts) {
+    if (paths.graph().strings[last->type] == part.type) return part.kind;
+  }
+  return KeeperKind::kVariable;
+}
+
 // The hint of a keeper, only where it is certain.
 std::string hint_of(KeeperKind kind, const PathWords& words) {
   if (kind == KeeperKind::kGarbage) return "gc.collect() frees reference cycles that nothing reaches";
@@ -114,6 +139,7 @@ class Finder {
     const std::uint32_t node = paths_.node_of_block(block);
     switch (paths_.reach(node)) {
       case Reach::kVariable:
+      case Reach::kLibrary:
         return of_variable(node);
       case Reach::kList: {
         const ObjectGraph::Node* cycle = paths_.holder_in_cycle(node);
@@ -174,6 +200,10 @@ class Finder {
                     "optimizer.zero_grad(set_to_none=True) frees gradients after the step");
     }
     const HeapPaths::Path path = paths_.path_to(node);
+    if (has_flag(paths_, path, ObjectGraph::kNative)) {
+      const KeeperKind kind = kind_of_native(paths_, path);
+      return kind == KeeperKind::kParameters ? of_model(kind, path, ObjectGraph::kModule) : of_path(kind, path, node);
+    }
     if (has_flag(paths_, path, ObjectGraph::kAutograd)) return of_path(KeeperKind::kAutograd, path, node);
     if (has_name(paths_, path, ".grad")) return of_model(KeeperKind::kGradients, path, ObjectGraph::kModule);
     if (is_state_of_optimizer(paths_, path)) return of_model(KeeperKind::kOptimizer, path, ObjectGraph::kOptimizer);

@@ -5,6 +5,7 @@
 
 #include "report/base/json_input.h"
 #include "report/base/printable.h"
+#include "report/load/native_variables.h"
 
 namespace culprit::report {
 namespace {
@@ -71,6 +72,7 @@ class Reader {
       if (!is_node(raw[i])) return nullptr;
       graph_.raw.push_back({narrow(raw[i]), raw[i + 1], raw_bytes[i / 2]});
     }
+    if (!read_native_variables()) return nullptr;
     graph_.workspaces = numbers_of(from_, "workspaces", 1);
     std::sort(graph_.workspaces.begin(), graph_.workspaces.end());
     graph_.hidden = number_of(from_, "hidden");
@@ -82,6 +84,23 @@ class Reader {
   static std::uint32_t narrow(std::uint64_t number) { return static_cast<std::uint32_t>(number); }
   bool is_string(std::uint64_t number) const { return number < graph_.strings.size(); }
   bool is_node(std::uint64_t number) const { return number < graph_.nodes.size(); }
+
+  // False: it is damaged.
+  bool read_native_variables() {
+    const std::vector<std::uint64_t> variables = numbers_of(from_, "native_variables", 3);
+    std::vector<NativeVariable> found;
+    for (std::size_t i = 0; i < variables.size(); i += 3) {
+      if (!is_node(variables[i]) || !is_string(variables[i + 1])) return false;
+      const Json& path = from_["strings"][variables[i + 1]];
+      found.push_back({path.is_string() ? path.get<std::string>() : std::string(), variables[i + 2], {}});
+    }
+    name_variables(&found);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      graph_.strings.push_back(printable(found[i].name.substr(0, kLongest)));
+      graph_.variables.push_back({narrow(variables[3 * i]), narrow(graph_.strings.size() - 1), false, true});
+    }
+    return true;
+  }
 
   const Json& from_;
   ObjectGraph graph_;

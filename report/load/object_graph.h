@@ -22,6 +22,7 @@ struct ObjectGraph {
     kException = 64,
     kClass = 128,
     kStorage = 256,  // of a tensor: C++ keeps its object as long as the storage lives
+    kNative = 512,   // an object of C++
   };
   struct Node {
     std::uint32_t type = 0;  // a string
@@ -37,6 +38,7 @@ struct ObjectGraph {
     std::uint32_t to = 0;
     std::uint32_t name = 0;  // a string
     bool local = false;      // of a running function
+    bool native = false;     // of a library, not of Python
   };
   struct Memory {
     std::uint32_t node = 0;
@@ -61,7 +63,8 @@ struct ObjectGraph {
   std::string problem;                    // why the heap was not searched; empty: it was
 };
 
-// The member `graph` of a view, with a problem when it is damaged; nullptr when there is none.
+// The member `graph` of a view, with a problem when it is damaged; nullptr when there is none. Reads the symbols of
+// libraries whose variables lead to memory (native_variables.h).
 std::shared_ptr<const ObjectGraph> object_graph_of(const nlohmann::json& view);
 
 }  // namespace culprit::report

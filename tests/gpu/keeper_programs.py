@@ -328,6 +328,28 @@ mode = Loud()
 import atexit
 mode.__enter__()
 """
+# --- Tensors that objects of C++ have, and the weights of TorchScript, which no object of Python is.
+SCRIPT = """
+import os, tempfile
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__(); self.weight = torch.nn.Parameter(torch.ones(4096, 2048))
+    def forward(self, rows): return rows @ self.weight
+place = tempfile.mktemp()
+torch.jit.save(torch.jit.script(Layer()), place)
+class Server: pass
+server = Server()
+server.model = torch.jit.load(place, map_location="cuda")
+os.unlink(place)
+"""
+CAPSULES = """
+from torch.utils.dlpack import to_dlpack
+capsules = [to_dlpack(mib(8)) for _ in range(3)]
+"""
+FUTURE = """
+future = torch.futures.Future()
+future.set_result(mib(24))
+"""
 
 
 def exception(name, function, size, kind="variable"):
@@ -340,6 +362,9 @@ WAYS = [
     ("history", HISTORY, [("autograd", "`trainer.history['loss']`, a list" + GRAPH, 120)]),
     ("metric", METRIC, [("autograd", "`metric.value`" + GRAPH, 120)]),
     ("custom function", CUSTOM, [("autograd", "`outputs`, a list" + GRAPH, 35)]),
+    ("TorchScript", SCRIPT, [("parameters", "`server.model`", 32)]),
+    ("DLPack capsules", CAPSULES, [("variable", "`capsules`, a list -> C++ objects", 24)]),
+    ("future of C++", FUTURE, [("variable", "`future -> C++ objects`", 24)]),
     ("retain_graph", RETAINED, [("autograd", "`kept`" + GRAPH, 12)]),
     ("create_graph", CREATED, [("autograd", "`penalties`, a list" + GRAPH, 16)]),
     ("saved tensor hooks", HOOKS, []),

@@ -32,7 +32,7 @@ def _write_view():
     own = scope["own"]
     natives = scope["natives"]()
     with own._graph.without_modes(torch):
-        graph = own._graph.object_graph(torch, natives, [], (0,))
+        graph = own._graph.object_graph(torch, natives, [], [], (0,))
     blocks = {}
     for thing in gc.get_objects():
         if type(thing) in (torch.Tensor, torch.nn.Parameter) and thing.layout is torch.strided:

@@ -12,6 +12,7 @@ The result of object_graph() is a dictionary for the view's file:
      "raw": [node, address, ...],                    objects that are, or contain, the address of a live allocation
      "raw_bytes": [bytes, ...],                      the size of each such allocation
      "workspaces": [address, ...],                   blocks that PyTorch gave cuBLAS
+     "native_variables": [node, path, address, ...], variables of libraries; the path of the file is a string's number
      "hidden": n, "not_read": n}                     saved tensors behind hooks, and those that could not be read
     {"problem": TEXT}                                where the heap was not searched
 
@@ -26,7 +27,7 @@ descriptors and containers of Python's own types are. `_torch_tensors.py` reads 
 import gc
 import sys
 
-from culprit import _readers, _referrers, _torch_tensors, _torch_workspaces, _types
+from culprit import _native_holders, _readers, _referrers, _torch_tensors, _torch_workspaces, _types
 
 TYPE_CHECKING = False  # the module typing may not be imported for the program
 if TYPE_CHECKING:
@@ -373,12 +374,42 @@ def _add_variables(graph: _Graph, things: "list[Any]", ends: "list[Any]", module
                 graph.variables += (number, graph.string(f"{frame.f_code.co_name}() line {frame.f_lineno}: {key}"), 1)
 
 
-def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
+def _named_graph(torch: "Any", arrays: "Any", part: "Any", tensors: "Any", ends: "list[Any]",
+                 modules: "dict[int, str]") -> _Graph:
+    """`part`: of heap_edges()."""
+    things, pairs, outside = part[:3]
+    graph = _Graph(torch, arrays)
+    graph.add_nodes(things, memoryview(outside).cast("I"), tensors.seen if tensors is not None else {})
+    # _add_variables() has the variables of modules.
+    end_ids = {id(end) for end in ends}
+    end_numbers = {graph.index.pop(number) for number in end_ids if number in graph.index}
+    extra = tensors.ends if tensors is not None else []
+    for place, name in enumerate(tensors.names if tensors is not None else ()):
+        if id(extra[2 * place]) in graph.index:
+            graph.edge(extra[2 * place], extra[2 * place + 1], name)
+    graph.name_steps(things, end_ids)
+    numbers = memoryview(pairs).cast("I")
+    for place in range(0, len(numbers), 2):
+        if (numbers[place], numbers[place + 1]) not in graph.named and numbers[place + 1] not in end_numbers:
+            of_class = things[numbers[place + 1]] is type(things[numbers[place]])
+            graph.edges += (numbers[place], numbers[place + 1], graph.string(_ITS_CLASS if of_class else ""))
+    _add_variables(graph, things, ends, modules)
+    return graph
+
+
+def _problem_of(part: "Any", number: int) -> str:
+    """Why `part`, of heap_edges() for so many objects, is no graph; empty: it is one."""
+    if part is None:
+        return f"its {number:,} objects were not searched: too many, or no memory for it"
+    return f"{len(part[0]):,} objects lead to it, which is too many" if len(part[0]) > MOST_NODES else ""
+
+
+def object_graph(torch: "Any", natives: "Any", known: "list[Any]", blocks: "list[tuple[int, int]]",
                  devices: "tuple[int, ...]" = (1,)) -> "dict[str, Any]":
-    """`natives`: the library's functions heap_edges, heap_objects, words, pointers, memory_sizes, exported. `known`: of
-    _readers.known_arrays(). `devices`: numbers of c10::DeviceType. A graph without strings: no GPU memory is there, or
-    no object leads to it."""
-    heap_edges, heap_objects, words, pointers, memory_sizes, exported = natives
+    """`natives`: the library's functions heap_edges, heap_objects, words, pointers, memory_sizes, exported,
+    native_holders. `known`: of _readers.known_arrays(). `blocks`: addresses and bytes of PyTorch's live blocks.
+    `devices`: numbers of c10::DeviceType. A graph without strings: no GPU memory is there, or no object leads to it."""
+    heap_edges, heap_objects, words, pointers, memory_sizes, exported, native_holders = natives
     arrays = _readers.attempt(_arrays_of_numpy, words)
     everything = gc.get_objects()
     if gc.get_freeze_count() > _FROZEN_AT_START:  # those objects are not in that list
@@ -407,35 +438,37 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]",
     nothing: dict[str, Any] = {"strings": [], "workspaces": workspaces}
     if tensors is not None and tensors.not_read and not owners:
         nothing = {"problem": "no tensor could be read"}
-    if not owners and not pointers():
+    if not owners and not blocks and not pointers():
         return nothing
     modules = _referrers._names_of_modules()
     dictionaries = map(_referrers.variables_of_module, list(sys.modules.values()))
     ends = list({id(variables): variables for variables in dictionaries if id(variables) in modules}.values())
-    number = len(everything)
     part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True, arrays)
+    problem = _problem_of(part, len(everything))
+    if problem:
+        return {"problem": problem}
+    graph = _named_graph(torch, arrays, part, tensors, ends, modules)
+    seen = [address for address, _ in places] + workspaces
+    of_c_code = _native_holders.of_c_code(graph, part[0], owners, places)
+    cpp = _native_holders.find(native_holders, everything, blocks, seen, of_c_code)
+    del of_c_code
+    if cpp is not None and any(id(holder) not in graph.index for holder in cpp[1]):
+        # The library counts the references of lists that it is given: no other one may have these objects.
+        owners += cpp[1]
+        cpp = cpp[0], []
+        del part, graph
+        part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True, arrays)
+        problem = _problem_of(part, len(everything))
+        if problem:
+            return {"problem": problem}
+        graph = _named_graph(torch, arrays, part, tensors, ends, modules)
     del everything
-    if part is None:
-        return {"problem": f"its {number:,} objects were not searched: too many, or no memory for it"}
-    if len(part[0]) > MOST_NODES:
-        return {"problem": f"{len(part[0]):,} objects lead to it, which is too many"}
-    things, pairs, outside, *raw = part
-    if not things:
+    if not part[0] and cpp is None:
         return nothing
-    graph = _Graph(torch, arrays)
-    graph.add_nodes(things, memoryview(outside).cast("I"), tensors.seen if tensors is not None else {})
-    # _add_variables() has the variables of modules.
-    end_ids = {id(end) for end in ends}
-    end_numbers = {graph.index.pop(number) for number in end_ids if number in graph.index}
-    for place, name in enumerate(tensors.names if tensors is not None else ()):
-        if id(extra[2 * place]) in graph.index:
-            graph.edge(extra[2 * place], extra[2 * place + 1], name)
-    graph.name_steps(things, end_ids)
-    numbers = memoryview(pairs).cast("I")
-    for place in range(0, len(numbers), 2):
-        if (numbers[place], numbers[place + 1]) not in graph.named and numbers[place + 1] not in end_numbers:
-            of_class = things[numbers[place + 1]] is type(things[numbers[place]])
-            graph.edges += (numbers[place], numbers[place + 1], graph.string(_ITS_CLASS if of_class else ""))
-    _add_variables(graph, things, ends, modules)
-    pointed = list(memoryview(raw[0]).cast("Q")) if raw else []
-    return {**graph.result(owners, places, pools, pointed, tensors, memory_sizes), "workspaces": workspaces}
+    pointed = list(memoryview(part[3]).cast("Q")) if len(part) > 3 else []
+    more = _native_holders.add_to(graph, cpp[0], dict(blocks)) if cpp is not None else {}
+    result = graph.result(owners, places, pools, pointed, tensors, memory_sizes)
+    result["workspaces"] = workspaces
+    for name, numbers in more.items():
+        result[name] = result.get(name, []) + numbers
+    return result

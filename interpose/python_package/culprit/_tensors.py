@@ -111,9 +111,10 @@ def natives() -> Any:
         return None
     if scope is None:
         return None
-    # An older library lacks the last three.
+    # An older library lacks the last four.
     return (scope["heap_edges"], scope["heap_objects"], scope["words"], scope.get("pointers", int),
-            scope.get("memory_sizes", lambda addresses: bytes(len(addresses))), scope.get("exported", lambda name: 0))
+            scope.get("memory_sizes", lambda addresses: bytes(len(addresses))), scope.get("exported", lambda name: 0),
+            scope.get("native_holders", lambda objects, blocks: None))
 
 
 def read_keepers(view: dict[str, Any], since: Tensors | None = None, addresses: bool = False) -> dict[str, Any]:

@@ -152,18 +152,21 @@ def _in_use() -> "tuple[Any, bool]":
     return torch, bool(_readers.types_in_use()) or "jax._src.xla_bridge" in sys.modules
 
 
-def graph(natives: "Any", known: "list[Any]") -> "dict[str, Any]":
-    """The graph of objects alone. `known`: see _readers.known_arrays()."""
+def graph(view: "dict[str, Any]", natives: "Any", known: "list[Any]") -> "dict[str, Any]":
+    """The graph of objects alone, for a view without one. `known`: see _readers.known_arrays()."""
     torch, _ = _in_use()
     with _graph.without_modes(torch):
-        return _object_graph(torch, natives, known)
+        return _object_graph(torch, view, natives, known)
 
 
-def _object_graph(torch: "Any", natives: "Any", known: "list[Any]") -> "dict[str, Any]":
+def _object_graph(torch: "Any", view: "dict[str, Any]", natives: "Any", known: "list[Any]") -> "dict[str, Any]":
     """The graph of objects. Where it cannot be made, for a version of the framework that is not known, its problem:
     without a graph the report would say nothing of what keeps the memory."""
     lost: list[str] = []
-    found = _readers.attempt(_graph.object_graph, torch, natives, known, lost=lost, what="the objects")
+    # Those of a CUDA graph's pool are the graph's.
+    blocks = [(block["address"], block["bytes"]) for cache in view["caches"] for segment in cache["segments"]
+              for block in segment["blocks"] if not segment["private_pool"]]
+    found = _readers.attempt(_graph.object_graph, torch, natives, known, blocks, lost=lost, what="the objects")
     return {"problem": lost[0]} if lost else found
 
 
@@ -179,7 +182,7 @@ def _collect(taken: str, referrers: "bool | int", natives: "Any", torch: "Any") 
         most = None if referrers is True else referrers
         view["objects"] = _readers.attempt(live_objects, torch, most, lost=lost, what="the largest tensors") or []
     if natives is not None:
-        view["graph"] = _object_graph(torch, natives, _readers.known_arrays(lost))
+        view["graph"] = _object_graph(torch, view, natives, _readers.known_arrays(lost))
     return view
 
 

@@ -32,6 +32,9 @@ class Heap {
   void variable(const char* name, std::uint32_t to, bool local = false) {
     graph_.variables.push_back({to, string(name), local});
   }
+  void library_variable(const char* name, std::uint32_t to) {
+    graph_.variables.push_back({to, string(name), false, true});
+  }
   // An object with a block of its own.
   std::uint32_t owner(const char* type, std::uint64_t mib, std::uint32_t flags = 0, bool outside = false) {
     const std::uint32_t node = object(type, flags, 0, outside);
@@ -361,6 +364,34 @@ TEST_CASE("what no variable reaches is C code's, garbage, or not known", "[keepe
   heap.hide(3);
   CHECK(heap.rows().count(
             "not-known no Python object leads to it: C++, or 3 saved tensors behind hooks, which are not read") == 1);
+}
+
+TEST_CASE("objects of C++ lead from a variable of a library, or from an object of Python, to memory", "[keepers]") {
+  Heap heap;
+  const auto cpp = [&](std::uint64_t mib) { return heap.owner("C++ object", mib, ObjectGraph::kNative); };
+  const std::uint32_t chunk = heap.object("C++ object", ObjectGraph::kNative);
+  heap.library_variable("g_cache of libext.so", chunk);
+  heap.edge(chunk, cpp(1), "");
+  heap.edge(chunk, cpp(2), "");
+  const std::uint32_t box = heap.object("Box");
+  heap.variable("box", box);
+  heap.edge(box, cpp(4), " -> C++ objects");
+  const std::uint32_t model = heap.object("RecursiveScriptModule", ObjectGraph::kModule),
+                      script = heap.object("ScriptModule"), ddp = heap.object("DDP", ObjectGraph::kModule),
+                      reducer = heap.object("Reducer");
+  heap.variable("model", model);
+  heap.edge(model, script, "._c");
+  heap.edge(script, cpp(8), " -> C++ objects");
+  heap.variable("ddp", ddp);
+  heap.edge(ddp, reducer, ".reducer");
+  heap.edge(reducer, cpp(16), " -> C++ objects");
+  const std::uint32_t both = cpp(32);
+  heap.library_variable("g_current of libext.so", both);
+  heap.edge(box, both, " -> C++ objects");
+  CHECK(heap.rows() == Rows{{"library `g_cache of libext.so`", 3},
+                            {"variable `box -> C++ objects`", 4 + 32},
+                            {"parameters `model`", 8},
+                            {"gradients `ddp.reducer -> C++ objects`", 16}});
 }
 
 TEST_CASE("a variable comes before what C code holds besides", "[keepers]") {

@@ -1,0 +1,140 @@
+// Chunks of malloc that lead to blocks of a framework's cache, or to objects of an interpreter that C code alone has,
+// and the variable of a module, or the other object of the interpreter, with which the way begins.
+//
+//     g_cache, of libext.so --> a node of a map --> at::Tensor's object --> its storage: address, deleter, address
+//     model._c, of Python ----> torch::jit's object --> ...
+//
+// Searched from the blocks upwards. Each step is one pass over the memory of malloc and of modules, and the search ends
+// at the step at which a beginning is found: the interpreter's state, farther away, has everything. The allocator of
+// the blocks has the address of each in records of its own. A block is therefore known by what c10::DataPtr looks like
+// (c10/core/Allocator.h: the address, its deleter, the deleter's argument, which is the address again), or by a
+// variable of a module.
+//
+// Private memory of its own, never malloc. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/causes/heap_blocks.h"
+#include "interpose/causes/heap_chunks.h"
+#include "interpose/system/private_array.h"
+#include "interpose/system/written_memory.h"
+
+namespace culprit {
+
+class NativeHolders {
+ public:
+  static constexpr std::uint64_t kMostWanted = 256;  // blocks and objects
+
+  // From one chunk to another, or to what is wanted: blocks and then objects are the first nodes, in their order.
+  struct Step {
+    std::uint32_t from, to;
+  };
+  // A variable that leads to a node. `address`: in the file of the module at `path`, "" for the program;
+  // format::kHolderThreadLocal marks one in a thread-local segment.
+  struct Variable {
+    std::uint64_t address;
+    const char* path;
+    std::uint32_t node;
+  };
+  // An object of the interpreter that leads to a node.
+  struct Object {
+    std::uint64_t object;
+    std::uint32_t node;
+  };
+
+  NativeHolders() = default;
+  ~NativeHolders();
+  NativeHolders(const NativeHolders&) = delete;
+  NativeHolders& operator=(const NativeHolders&) = delete;
+
+  // Finds malloc's chunks and the data of modules. `frame_type`: that of the interpreter's frames, whose variables lead
+  // nowhere here. False without memory, or where malloc is not glibc's.
+  bool open(std::uint64_t frame_type);
+
+  // Adds what is looked for; too much is left out. False without memory. Blocks come before objects, whose lowest bit
+  // may be set in a pointer (c10/core/impl/PyObjectSlot.h).
+  bool want_block(std::uint64_t address);
+  bool want_object(std::uint64_t object);
+
+  // Whether an address lies in a chunk of malloc.
+  bool is_in_heap(std::uint64_t address) const { return blocks_.find(address) != HeapBlocks::kNone; }
+  // An object whose references the caller knows: where it has a chunk of malloc, that chunk leads nowhere here.
+  void leave_out(std::uint64_t object);
+  // Words of an object of the interpreter, of which those that lead into a chunk of malloc are noted. False without
+  // memory.
+  bool add_object(std::uint64_t object, const std::uint64_t* words, std::uint64_t count);
+
+  // When CLOCK_MONOTONIC passes `deadline_ns`, ways that were found before stay. False: there is none. Changes errno.
+  bool search(std::uint64_t deadline_ns);
+
+  // After search(): each leads to something wanted, and a variable or an object leads to each.
+  template <typename Visit>
+  void for_each_step(Visit visit) const {
+    for (const Step& step : steps_) {
+      if (nodes_[step.from].rooted && nodes_[step.to].rooted) visit(step);
+    }
+  }
+  const PrivateArray<Variable>& variables() const { return variables_; }
+  const PrivateArray<Object>& objects() const { return found_objects_; }
+
+ private:
+  struct Node {
+    std::uint64_t begin, end;
+    std::uint64_t leads_to[kMostWanted / 64];  // of what is wanted, a bit each
+    std::uint32_t holders;                     // chunks that lead to it
+    bool rooted;                               // a beginning leads to it
+  };
+  struct Target {
+    std::uint64_t begin, end;
+    std::uint32_t node;
+  };
+  struct Word {
+    std::uint64_t word, object;
+  };
+  // Of a module's data. `module`: the address that the offsets in `path` are counted from.
+  struct Data {
+    MemoryRange range;
+    std::uint64_t module, flags;
+    const char* path;
+    bool allocators;  // of the library with the records of blocks
+  };
+
+  bool want(std::uint64_t address);
+  void add_modules();
+  void set_targets(std::uint64_t first);
+  void pass();
+  bool leads_to(std::uint64_t word, const Target& target);
+  bool is_shared(std::uint64_t begin);
+  bool look_at(const std::uint64_t* words, std::uint64_t count, std::uint64_t address);
+  void look_at_objects();
+  void note(const Target& target, std::uint64_t place, bool is_pointer);
+  bool looks_owned(const std::uint64_t* words, std::uint64_t count, std::uint64_t address);
+  bool is_wanted_object(std::uint64_t object) const;
+  bool is_in_short_text(std::uint64_t place, std::uint64_t chunk);
+  bool is_frame(std::uint64_t chunk);
+  std::uint32_t node_of(std::uint64_t begin, std::uint64_t end);
+  void leave_hubs(std::uint64_t first);
+  void spread();
+  void keep_nearest();
+  bool is_wanted(const Node& node) const;
+
+  HeapChunks* chunks_ = nullptr;
+  HeapBlocks blocks_;
+  PrivateArray<Data> data_;
+  PrivateArray<MemoryRange> heap_;
+  PrivateArray<Word> words_;
+  PrivateArray<Node> nodes_;
+  PrivateArray<std::uint32_t> table_;  // node + 1 by the hash of its begin
+  PrivateArray<Target> targets_;       // of this pass, sorted
+  PrivateArray<Step> steps_;
+  PrivateArray<Variable> variables_;
+  PrivateArray<Object> found_objects_;
+  PrivateArray<std::uint64_t> pages_;  // a bit for the hash of each page of a target
+  const Data* in_data_ = nullptr;      // nullptr: a chunk of malloc is read
+  std::uint64_t least_ = 0, span_ = 0;
+  std::uint64_t block_count_ = 0, wanted_count_ = 0, deadline_ns_ = 0, frame_type_ = 0;
+  bool failed_ = false, first_pass_ = true;
+};
+
+}  // namespace culprit
