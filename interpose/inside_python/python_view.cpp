@@ -205,8 +205,8 @@ bool load(const Process& process) {
          give_function(scope.get(), kNoteEnd, "note_end") &&
          run_source(culprit_source_inside, "culprit", builtins.get(), scope.get()) &&
          add_module(scope.get(), builtins.get(), "culprit._referrers", culprit_source_referrers) &&
-         add_module(scope.get(), builtins.get(), "culprit._readers", culprit_source_readers) &&
          add_module(scope.get(), builtins.get(), "culprit._types", culprit_source_types) &&
+         add_module(scope.get(), builtins.get(), "culprit._readers", culprit_source_readers) &&
          add_module(scope.get(), builtins.get(), "culprit._torch_tensors", culprit_source_torch_tensors) &&
          add_module(scope.get(), builtins.get(), "culprit._torch_workspaces", culprit_source_torch_workspaces) &&
          add_module(scope.get(), builtins.get(), "culprit._native_holders", culprit_source_native_holders) &&

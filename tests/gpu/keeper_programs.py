@@ -336,7 +336,7 @@ class Layer(torch.nn.Module):
         super().__init__(); self.weight = torch.nn.Parameter(torch.ones(4096, 2048))
     def forward(self, rows): return rows @ self.weight
 place = tempfile.mktemp()
-torch.jit.save(torch.jit.script(Layer()), place)
+torch.jit.save(torch.jit.trace(Layer(), torch.ones(1, 4096)), place)
 class Server: pass
 server = Server()
 server.model = torch.jit.load(place, map_location="cuda")
@@ -346,7 +346,7 @@ CAPSULES = """
 from torch.utils.dlpack import to_dlpack
 capsules = [to_dlpack(mib(8)) for _ in range(3)]
 """
-FUTURE = """
+FUTURE_OF_CPP = """
 future = torch.futures.Future()
 future.set_result(mib(24))
 """
@@ -364,7 +364,7 @@ WAYS = [
     ("custom function", CUSTOM, [("autograd", "`outputs`, a list" + GRAPH, 35)]),
     ("TorchScript", SCRIPT, [("parameters", "`server.model`", 32)]),
     ("DLPack capsules", CAPSULES, [("variable", "`capsules`, a list -> C++ objects", 24)]),
-    ("future of C++", FUTURE, [("variable", "`future -> C++ objects`", 24)]),
+    ("future of C++", FUTURE_OF_CPP, [("variable", "`future -> C++ objects`", 24)]),
     ("retain_graph", RETAINED, [("autograd", "`kept`" + GRAPH, 12)]),
     ("create_graph", CREATED, [("autograd", "`penalties`, a list" + GRAPH, 16)]),
     ("saved tensor hooks", HOOKS, []),
@@ -384,7 +384,7 @@ WAYS = [
     ("future", FUTURE, [("variable", "`futures`, a list -> ._result", 24)]),
     ("queue", QUEUE, [("variable", "`work.queue`, a deque", 24)]),
     ("deque", DEQUE, [("variable", "`replay`, a deque", 24)]),
-    ("thread-local", LOCAL, [("variable", "`local...", 24)]),
+    ("thread-local", LOCAL, [("variable", "`local.buffer`", 24)]),
     ("context variable", CONTEXT, [("variable", "`current, a context variable`", 24)]),
     ("class attribute", CLASS, [("variable", "`Registry.entries`, a dict", 24)]),
     ("slots", SLOTS, [("variable", "`items`, a list -> .data", 24)]),

@@ -39,7 +39,6 @@ _CONTAINER, _MODULE, _OPTIMIZER, _TENSOR, _AUTOGRAD, _PARAMETERS, _RAISED, _CLAS
     1 << bit for bit in range(9))
 _LONGEST = 60
 _ITS_CLASS = " -> its class"
-_OBJECTS = 17  # NumPy's number for elements that are objects
 _FROZEN_AT_START = 2000  # CPython 3.12 begins with 375 such objects; a program that has begun has thousands more
 _LENGTHS: "dict[type, Any]" = {kind: kind.__len__ for kind in (list, tuple, set, frozenset, dict)}
 
@@ -50,31 +49,12 @@ def _key_text(key: object) -> str:
     return str(key) if type(key) is int and abs(key) < 1 << 63 else "*"
 
 
-def _arrays_of_numpy(words: "Any") -> "Any":
-    """NumPy's type of arrays, whose elements the collector does not know; None where the layout that the library reads
-    (interpose/inside_python/object_arrays.h) is not that of an array of this code."""
-    numpy = sys.modules.get("numpy")
-    kind = getattr(numpy, "ndarray", None)
-    if type(kind) is not type or _types.type_name(kind) != "ndarray":
-        return None
-    one = kind((3,), object)
-    part = one[:2]
-    fields, fields_of_part = words(id(one), 9), words(id(part), 9)
-    if len(fields) != 9 or len(fields_of_part) != 9:
-        return None
-    _, _, elements, dimensions, sizes, _, base, element_type, flags = fields
-    known = (dimensions & 0xffffffff == 1 and words(sizes, 1) == [3] and base == 0 and fields_of_part[6] == id(one)
-             and set(words(elements, 3)) <= {0, id(None)} and element_type == id(one.dtype) and flags & 7 == 7
-             and [word >> 32 for word in words(element_type + 24, 1)] == [_OBJECTS])
-    return kind if known else None
-
-
 def _items_of_deque(thing: "Any") -> "list[Any]":
     return [one for one in gc.get_referents(thing) if one is not type(thing)]
 
 
 class _Graph:
-    """`arrays`: see _arrays_of_numpy()."""
+    """`arrays`: see _readers.arrays_of_numpy()."""
 
     def __init__(self, torch: "Any", arrays: "Any") -> None:
         self.strings: dict[str, int] = {}
@@ -85,7 +65,8 @@ class _Graph:
         self.named: set[tuple[int, int]] = set()
         self.owned: dict[int, int] = {}  # dictionaries: _CLASS, _PARAMETERS, or another instance's own (0)
         self.of_modules: set[int] = set()  # those of torch.nn.Module
-        self.parts: dict[int, str] = {}  # tuples that are a part of a function, and the name of what is in them
+        self.parts: dict[int, str] = {}  # tuples and dictionaries of one object: the name of a step there
+        self.tables: set[int] = set()  # those of an enum's class, whose members are attributes, too
         self.slots: dict[type, list[tuple[str, Any]]] = {}
         self.kinds: dict[type, tuple[int, int]] = {}
         nn, optim = getattr(torch, "nn", None), getattr(torch, "optim", None)
@@ -93,6 +74,7 @@ class _Graph:
         self.optimizer = getattr(optim, "Optimizer", None)
         self.tensor = getattr(torch, "Tensor", None)
         self.storage = getattr(torch, "UntypedStorage", None)
+        self.local = getattr(sys.modules.get("_thread"), "_local", None)
         self.arrays = arrays
 
     def string(self, text: str) -> int:
@@ -159,14 +141,18 @@ class _Graph:
         for thing in late:
             flags = self.owned.get(id(thing))
             number = self.index[id(thing)]
+            part = self.parts.get(id(thing))
+            if id(thing) in self.tables:
+                self._leave_out(thing, (*dict.keys(thing), *dict.values(thing)))
+                continue
             self.nodes[4 * number + 1] |= flags or 0
             if flags is not None:
                 self.nodes[4 * number + 1] &= ~_CONTAINER
             for key, value in list(dict.items(thing)):
                 if id(value) in self.index:
-                    text = _key_text(key)
-                    self.edge(thing, value, f"[{text}]" if flags is None or type(key) is not str
-                              else self._attribute(key, id(thing) in self.of_modules))
+                    text = f"[{_key_text(key)}]" if flags is None or type(key) is not str \
+                        else self._attribute(key, id(thing) in self.of_modules)
+                    self.edge(thing, value, text if part is None else part)
                 if id(key) in self.index:
                     self.edge(thing, key, " -> a key of it")
 
@@ -175,6 +161,9 @@ class _Graph:
         if list in bases or tuple in bases or _types.type_name(kind) == "deque":
             iterate = list.__iter__ if list in bases else tuple.__iter__ if tuple in bases else _items_of_deque
             name = self.parts.get(id(thing))
+            if id(thing) in self.tables:
+                self._leave_out(thing, iterate(thing))
+                return
             if name is not None:
                 self.nodes[4 * self.index[id(thing)] + 1] &= ~_CONTAINER
             for place, value in enumerate(iterate(thing)):
@@ -186,7 +175,10 @@ class _Graph:
             if attributes and id(attributes[0]) in self.index:
                 self.owned[id(attributes[0])] = 0
                 self.edge(thing, attributes[0], "")
+                self._find_tables(attributes[0])
             return
+        if self.local is not None and self.local in bases:
+            self._name_local(thing)
         if kind is _referrers._Traceback:
             frame = thing.tb_frame
             self.edge(thing, frame, f" -> {frame.f_code.co_name}() line {thing.tb_lineno}")
@@ -198,6 +190,27 @@ class _Graph:
         elif _types.type_name(kind) == "_lru_cache_wrapper":
             for value in gc.get_referents(thing):
                 self.edge(thing, value, " -> its cache")
+
+    def _leave_out(self, thing: "Any", targets: "Any") -> None:
+        """No steps from an object to these."""
+        start = self.index[id(thing)]
+        self.named.update((start, self.index[id(target)]) for target in targets if id(target) in self.index)
+
+    def _find_tables(self, attributes: "dict[str, Any]") -> None:
+        """Of an enum's class: each member is an attribute as well."""
+        members = attributes.get("_member_map_")
+        if type(members) is dict and all(name in attributes for name in members):
+            names = "_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_"
+            self.tables.update(id(attributes[name]) for name in names if name in attributes)
+
+    def _name_local(self, local: "Any") -> None:
+        """A threading.local has a dictionary with one of attributes for each thread."""
+        for threads in gc.get_referents(local):
+            if type(threads) is dict and all(type(attributes) is dict for attributes in threads.values()):
+                self.edge(local, threads, "")
+                self.owned[id(threads)] = 0
+                self.parts[id(threads)] = ""
+                self.owned.update((id(attributes), 0) for attributes in threads.values())
 
     @staticmethod
     def _attribute(key: str, of_module: "int | bool") -> str:
@@ -410,7 +423,7 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]", blocks: "list
     native_holders. `known`: of _readers.known_arrays(). `blocks`: addresses and bytes of PyTorch's live blocks.
     `devices`: numbers of c10::DeviceType. A graph without strings: no GPU memory is there, or no object leads to it."""
     heap_edges, heap_objects, words, pointers, memory_sizes, exported, native_holders = natives
-    arrays = _readers.attempt(_arrays_of_numpy, words)
+    arrays = _readers.attempt(_readers.arrays_of_numpy, words)
     everything = gc.get_objects()
     if gc.get_freeze_count() > _FROZEN_AT_START:  # those objects are not in that list
         roots = [*everything, sys.modules, *map(_referrers.variables_of_module, list(sys.modules.values()))]

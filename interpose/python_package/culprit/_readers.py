@@ -6,9 +6,14 @@ the program. Its module is one that the program has imported.
 """
 import sys
 
+from culprit import _types
+
 TYPE_CHECKING = False  # the module typing may not be imported for the program
 if TYPE_CHECKING:
     from typing import Any
+
+
+_OBJECTS = 17  # NumPy's number for elements that are objects
 
 
 def _module_of(thing: "Any") -> str:
@@ -70,6 +75,25 @@ TABLE = (
     ("cuda", "cuda.core._memory._buffer", "Buffer", _cuda_core),
     ("cuda", "cuda.core.experimental._memory", "Buffer", _cuda_core),
 )
+
+
+def arrays_of_numpy(words: "Any") -> "Any":
+    """NumPy's type of arrays, whose elements the collector does not know; None where the layout that the library reads
+    (interpose/inside_python/object_arrays.h) is not that of an array of this code."""
+    numpy = sys.modules.get("numpy")
+    kind = getattr(numpy, "ndarray", None)
+    if type(kind) is not type or _types.type_name(kind) != "ndarray":
+        return None
+    one = kind((3,), object)
+    part = one[:2]
+    fields, fields_of_part = words(id(one), 9), words(id(part), 9)
+    if len(fields) != 9 or len(fields_of_part) != 9:
+        return None
+    _, _, elements, dimensions, sizes, _, base, element_type, flags = fields
+    known = (dimensions & 0xffffffff == 1 and words(sizes, 1) == [3] and base == 0 and fields_of_part[6] == id(one)
+             and set(words(elements, 3)) <= {0, id(None)} and element_type == id(one.dtype) and flags & 7 == 7
+             and [word >> 32 for word in words(element_type + 24, 1)] == [_OBJECTS])
+    return kind if known else None
 
 
 def types_in_use() -> "dict[type, tuple[str, Any]]":
