@@ -27,7 +27,8 @@ constexpr std::uint64_t kMostNodes = 1 << 16;
 constexpr std::uint64_t kMostSteps = 1 << 20;
 // Larger chunks are arrays of numbers: the elements of tensors in host memory.
 constexpr std::uint64_t kMostOfChunk = 16 << 20;
-constexpr std::uint64_t kHead = 16;  // of std::make_shared()
+constexpr std::uint64_t kHead = 16;          // of std::make_shared()
+constexpr std::uint64_t kMostOfCounts = 40;  // with an object's address and its deleter
 constexpr std::uint64_t kMostInside = 64;
 constexpr std::uint64_t kPageBits = 12, kPageSlots = 1 << 20;
 
@@ -244,6 +245,7 @@ bool NativeHolders::looks_owned(const std::uint64_t* words, std::uint64_t count,
 
 // `is_pointer`: false for a word that may be one of the allocator's own records.
 void NativeHolders::note(const Target& target, std::uint64_t place, bool is_pointer) {
+  if (is_expired(place)) return;
   if (in_data_ != nullptr) {
     if (!is_pointer && in_data_->allocators) return;
     failed_ = failed_ || !variables_.push({(place - in_data_->module) | in_data_->flags, in_data_->path, target.node});
@@ -254,6 +256,7 @@ void NativeHolders::note(const Target& target, std::uint64_t place, bool is_poin
   if (block == HeapBlocks::kNone || blocks_.is_marked(block)) return;
   const std::uint64_t begin = blocks_.begin_of(block), end = blocks_.end_of(block);
   if (begin == target.begin || place >= end || is_frame(begin) || is_in_short_text(place, begin)) return;
+  if (end - begin <= kMostOfCounts && has_ended(begin)) return;
   const std::uint32_t node = node_of(begin, end);
   if (!failed_ && (steps_.size() == kMostSteps || !steps_.push({node, target.node}))) failed_ = true;
 }
@@ -263,6 +266,22 @@ bool NativeHolders::is_wanted_object(std::uint64_t object) const {
     if (nodes_[i].begin == object) return true;
   }
   return false;
+}
+
+// Whether a std::weak_ptr lies there whose object has ended, while its counts live on: the address is that of other
+// memory by now.
+bool NativeHolders::is_expired(std::uint64_t place) {
+  std::uint64_t counts = 0;
+  if (!chunks_->pages().word(place + kWord, &counts) || counts % kWord != 0) return false;
+  const std::uint32_t block = blocks_.find(counts);
+  return block != HeapBlocks::kNone && blocks_.begin_of(block) == counts && has_ended(counts);
+}
+
+// Whether these are the counts of a std::shared_ptr, with weak pointers alone.
+bool NativeHolders::has_ended(std::uint64_t counts) {
+  std::uint64_t uses = 0;
+  return is_shared(counts) && chunks_->pages().word(counts + kWord, &uses) && uses >> 32 != 0 &&
+         (uses & 0xffffffff) == 0;
 }
 
 // Whether a word of a chunk lies in the buffer for short texts of a std::string (libstdc++: the address of the buffer,

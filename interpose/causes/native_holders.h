@@ -111,6 +111,8 @@ class NativeHolders {
   void note(const Target& target, std::uint64_t place, bool is_pointer);
   bool looks_owned(const std::uint64_t* words, std::uint64_t count, std::uint64_t address);
   bool is_wanted_object(std::uint64_t object) const;
+  bool is_expired(std::uint64_t place);
+  bool has_ended(std::uint64_t counts);
   bool is_in_short_text(std::uint64_t place, std::uint64_t chunk);
   bool is_frame(std::uint64_t chunk);
   std::uint32_t node_of(std::uint64_t begin, std::uint64_t end);

@@ -75,17 +75,17 @@ def of_c_code(graph: "_graph._Graph", things: "list[Any]", owners: "list[Any]",
               places: "list[tuple[int, int]]") -> "list[Any]":
     """Those of `things`, the nodes of a graph, that only C code has, and that lead to memory of `owners` which no
     variable leads to: those with the most memory of their own first."""
-    known = {*graph.edges[1::3], *graph.variables[::3]}
-    outside = [number for number in range(len(things)) if number not in known and graph.nodes[4 * number + 3]
+    held = {*graph.edges[1::3], *graph.variables[::3]}
+    outside = [number for number in range(len(things)) if number not in held and graph.nodes[4 * number + 3]
                and not graph.nodes[4 * number + 1] & _STORAGE and id(things[number]) in graph.index]
     if not outside:
         return []
     reached = _reached(graph.variables[::3], graph.edges[::3], graph.edges[1::3])
-    sizes: dict[int, int] = {}
-    for owner, (_, size) in zip(owners, places):
-        number = graph.index.get(id(owner), -1)
-        if number >= 0 and number not in reached:
-            sizes[number] = size
+    numbers = [graph.index.get(id(owner), -1) for owner in owners]
+    # A tensor that autograd saved is reached by the graph, whether its object is or not.
+    known = {address for number, (address, _) in zip(numbers, places) if number in reached}
+    sizes = {number: size for number, (address, size) in zip(numbers, places)
+             if number >= 0 and number not in reached and address not in known}
     before = _reached(sizes, graph.edges[1::3], graph.edges[::3])
     outside = sorted((number for number in outside if number in before), key=lambda number: -sizes.get(number, 0))
     return [things[number] for number in outside]

@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::uint64_t kBlock = 0x7f0000200000;
 
+// Objects here fill malloc's chunks (24, 40 and 56 bytes): what is left of a chunk has pointers of an earlier use.
+
 struct Storage {
   std::uint64_t counts[2] = {1, 1};
   struct {  // c10::DataPtr (c10/core/Allocator.h)
@@ -27,7 +29,13 @@ struct Storage {
 struct Records {  // of an allocator: the address once
   std::uint64_t size = 0;
   std::uint64_t address = kBlock;
-  std::uint64_t more[4] = {};
+  std::uint64_t more[5] = {};
+};
+
+template <typename Object>
+struct Filled {
+  Object object;
+  std::uint64_t rest = 0;
 };
 
 std::uint64_t address_of(const void* object) { return reinterpret_cast<std::uint64_t>(object); }
@@ -64,8 +72,8 @@ using Objects = std::vector<std::uint64_t>;
 TEST_CASE("an object of an interpreter leads to a block through chunks of malloc", "[native-holders]") {
   if (test::kSanitized) return;  // another malloc
   const auto records = std::make_unique<Records>();
-  std::vector<std::unique_ptr<Storage>> vector;
-  vector.push_back(std::make_unique<Storage>());
+  std::vector<std::unique_ptr<Storage>> vector(3);
+  vector[0] = std::make_unique<Storage>();
   Search search;
   search.add(1, records.get());
   SECTION("an allocator's records are no way") { CHECK(search.found() == Objects{}); }
@@ -99,18 +107,37 @@ TEST_CASE("an object of an interpreter leads to a block through chunks of malloc
 TEST_CASE("an object beside its counts is a part of their chunk", "[native-holders]") {
   if (test::kSanitized) return;
   const auto shared = std::make_shared<Storage>();
-  const auto holder = std::make_unique<std::shared_ptr<Storage>>(shared);
+  const auto holder = std::make_unique<Filled<std::shared_ptr<Storage>>>();
+  holder->object = shared;
   Search search;
   search.add(1, holder.get());
   CHECK(search.found() == Objects{1});
 }
 
+TEST_CASE("a pointer that shares nothing any more is no way", "[native-holders]") {
+  if (test::kSanitized) return;
+  const auto storage = std::make_unique<Storage>();
+  // Its object ends, and its counts live on.
+  std::shared_ptr<Storage> ending(storage.get(), [](Storage*) {});
+  const auto weak = std::make_unique<Filled<std::weak_ptr<Storage>>>();
+  weak->object = ending;
+  const auto found = [&] {
+    Search search;
+    search.add(1, weak.get());
+    return search.found();
+  };
+  CHECK(found() == Objects{1});
+  ending.reset();
+  CHECK(found() == Objects{});
+}
+
 TEST_CASE("memory that was left as it was is no way", "[native-holders]") {
   if (test::kSanitized) return;
   auto storage = std::make_unique<Storage>();
-  const auto text = std::make_unique<std::string>("ab");
+  const auto text = std::make_unique<Filled<std::string>>();
+  text->object = "ab";
   const std::uint64_t left_over = address_of(storage.get());
-  std::memcpy(text->data() + 8, &left_over, sizeof(left_over));
+  std::memcpy(text->object.data() + 8, &left_over, sizeof(left_over));
   SECTION("the unused part of a short text") {
     Search search;
     search.add(1, text.get());
@@ -128,7 +155,7 @@ TEST_CASE("an object that C code alone has is found with a mark in its address",
   if (test::kSanitized) return;
   // c10's slot for the object of an interpreter, with the mark that C++ owns it.
   constexpr std::uint64_t kObject = 0x7f0000300010;
-  const auto slot = std::make_unique<std::uint64_t[]>(4);
+  const auto slot = std::make_unique<std::uint64_t[]>(5);
   slot[2] = kObject | 1;
   NativeHolders holders;
   REQUIRE(holders.open(0));
