@@ -86,19 +86,26 @@ void NativeHolders::add_modules() {
     const char* name = file_name(module.dlpi_name);
     if (is_program || may_hold_handles(name)) {
       const bool allocators = begins_with(name, "libc10");
+      const std::uint64_t path = copy_of(module.dlpi_name);
       for_each_data_range(module, [&](std::uint64_t begin, std::uint64_t end) {
         if (in_own_module(begin)) return;
-        failed_ = failed_ || !data_.push({{begin, end}, module.dlpi_addr, 0, module.dlpi_name, allocators});
+        failed_ = failed_ || !data_.push({{begin, end}, module.dlpi_addr, 0, path, allocators});
       });
       const ThreadLocalData own = is_main_thread() ? thread_local_data_of(module, is_program) : ThreadLocalData{};
       if (own.range.begin != own.range.end && !in_own_module(own.module)) {
-        failed_ = failed_ ||
-                  !data_.push({own.range, own.range.begin, format::kHolderThreadLocal, module.dlpi_name, allocators});
+        failed_ = failed_ || !data_.push({own.range, own.range.begin, format::kHolderThreadLocal, path, allocators});
       }
     }
     is_program = false;
     return false;
   });
+}
+
+std::uint64_t NativeHolders::copy_of(const char* path) {
+  const std::uint64_t begin = paths_.size();
+  const std::size_t bytes = path == nullptr ? 0 : std::strlen(path);
+  for (std::size_t i = 0; i <= bytes; ++i) failed_ = failed_ || !paths_.push(i < bytes ? path[i] : '\0');
+  return begin;
 }
 
 void NativeHolders::leave_out(std::uint64_t object) {

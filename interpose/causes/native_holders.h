@@ -30,11 +30,11 @@ class NativeHolders {
   struct Step {
     std::uint32_t from, to;
   };
-  // A variable that leads to a node. `address`: in the file of the module at `path`, "" for the program;
-  // format::kHolderThreadLocal marks one in a thread-local segment.
+  // A variable that leads to a node. `address`: in the file of the module; format::kHolderThreadLocal marks one in a
+  // thread-local segment. `path`: for path_of().
   struct Variable {
     std::uint64_t address;
-    const char* path;
+    std::uint64_t path;
     std::uint32_t node;
   };
   // An object of the interpreter that leads to a node.
@@ -76,6 +76,8 @@ class NativeHolders {
     }
   }
   const PrivateArray<Variable>& variables() const { return variables_; }
+  // The path of the variable's file; "": the program. Valid as long as this object.
+  const char* path_of(const Variable& variable) const { return paths_.data() + variable.path; }
   const PrivateArray<Object>& objects() const { return found_objects_; }
 
  private:
@@ -96,12 +98,13 @@ class NativeHolders {
   struct Data {
     MemoryRange range;
     std::uint64_t module, flags;
-    const char* path;
-    bool allocators;  // of the library with the records of blocks
+    std::uint64_t path;  // in paths_
+    bool allocators;     // of the library with the records of blocks
   };
 
   bool want(std::uint64_t address);
   void add_modules();
+  std::uint64_t copy_of(const char* path);
   void set_targets(std::uint64_t first);
   void pass();
   bool leads_to(std::uint64_t word, const Target& target);
@@ -124,6 +127,7 @@ class NativeHolders {
   HeapChunks* chunks_ = nullptr;
   HeapBlocks blocks_;
   PrivateArray<Data> data_;
+  PrivateArray<char> paths_;  // copies with a NUL behind each: another thread may unload a library
   PrivateArray<MemoryRange> heap_;
   PrivateArray<Word> words_;
   PrivateArray<Node> nodes_;

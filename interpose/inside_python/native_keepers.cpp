@@ -102,7 +102,8 @@ PyObject* result_of(const NativeHolders& holders) {
   bool done = true;
   holders.for_each_step([&](const NativeHolders::Step& step) { done = done && steps.push(step); });
   for (const NativeHolders::Variable& one : holders.variables()) {
-    const PythonRef path(python.PyBytes_FromStringAndSize(one.path, static_cast<long>(std::strlen(one.path))));
+    const char* text = holders.path_of(one);
+    const PythonRef path(python.PyBytes_FromStringAndSize(text, static_cast<long>(std::strlen(text))));
     done = done && path && python.PyList_Append(paths.get(), path.get()) == 0 && variables.push(one.node) &&
            variables.push(one.address);
   }
