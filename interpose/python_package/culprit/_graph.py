@@ -410,11 +410,16 @@ def _named_graph(torch: "Any", arrays: "Any", part: "Any", tensors: "Any", ends:
     return graph
 
 
-def _problem_of(part: "Any", number: int) -> str:
-    """Why `part`, of heap_edges() for so many objects, is no graph; empty: it is one."""
+def _searched(torch: "Any", arrays: "Any", heap_edges: "Any", everything: "list[Any]", owners: "list[Any]",
+              tensors: "Any", ends: "list[Any]", modules: "dict[int, str]") -> "tuple[Any, Any, str]":
+    """The parts of heap_edges(), their graph, and why there is none. No closure: its cells would be objects, too."""
+    extra = tensors.ends if tensors is not None else []
+    part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True, arrays)
     if part is None:
-        return f"its {number:,} objects were not searched: too many, or no memory for it"
-    return f"{len(part[0]):,} objects lead to it, which is too many" if len(part[0]) > MOST_NODES else ""
+        return None, None, f"its {len(everything):,} objects were not searched: too many, or no memory for it"
+    if len(part[0]) > MOST_NODES:
+        return None, None, f"{len(part[0]):,} objects lead to it, which is too many"
+    return part, _named_graph(torch, arrays, part, tensors, ends, modules), ""
 
 
 def object_graph(torch: "Any", natives: "Any", known: "list[Any]", blocks: "list[tuple[int, int]]",
@@ -434,7 +439,6 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]", blocks: "list
     tensors = _torch_tensors.Tensors(torch, words, devices) if torch is not None else None
     owners: list[Any] = []
     places: list[tuple[int, int]] = []
-    extra: list[Any] = []
     others = _readers.types_in_use()
     types = {*others, *(tensors.find_types(everything) if tensors is not None else ())}
     found = [thing for thing in everything if type(thing) in types]
@@ -442,7 +446,7 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]", blocks: "list
         nodes = {kind for kind in set(map(type, everything)) if tensors.is_node(kind)}
         tensors.add([thing for thing in found if type(thing) in tensors.types],
                     [thing for thing in everything if type(thing) in nodes], everything)
-        owners, places, extra = tensors.owners, tensors.places, tensors.ends
+        owners, places = tensors.owners, tensors.places
     pools = ["torch"] * len(owners)
     found = [(thing, *others[type(thing)]) for thing in found if type(thing) in others]
     _add_others(found, known, owners, places, pools)
@@ -456,11 +460,9 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]", blocks: "list
     modules = _referrers._names_of_modules()
     dictionaries = map(_referrers.variables_of_module, list(sys.modules.values()))
     ends = list({id(variables): variables for variables in dictionaries if id(variables) in modules}.values())
-    part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True, arrays)
-    problem = _problem_of(part, len(everything))
+    part, graph, problem = _searched(torch, arrays, heap_edges, everything, owners, tensors, ends, modules)
     if problem:
         return {"problem": problem}
-    graph = _named_graph(torch, arrays, part, tensors, ends, modules)
     seen = [address for address, _ in places] + workspaces
     of_c_code = _native_holders.of_c_code(graph, part[0], owners, places)
     cpp = _native_holders.find(native_holders, everything, blocks, seen, of_c_code)
@@ -470,17 +472,15 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]", blocks: "list
         owners += cpp[1]
         cpp = cpp[0], []
         del part, graph
-        part = heap_edges(everything, owners, extra, ends, MOST_OBJECTS, True, arrays)
-        problem = _problem_of(part, len(everything))
+        part, graph, problem = _searched(torch, arrays, heap_edges, everything, owners, tensors, ends, modules)
         if problem:
             return {"problem": problem}
-        graph = _named_graph(torch, arrays, part, tensors, ends, modules)
     del everything
     if not part[0] and cpp is None:
         return nothing
     pointed = list(memoryview(part[3]).cast("Q")) if len(part) > 3 else []
     more = _native_holders.add_to(graph, cpp[0], dict(blocks)) if cpp is not None else {}
-    result = graph.result(owners, places, pools, pointed, tensors, memory_sizes)
+    result: dict[str, Any] = graph.result(owners, places, pools, pointed, tensors, memory_sizes)
     result["workspaces"] = workspaces
     for name, numbers in more.items():
         result[name] = result.get(name, []) + numbers
