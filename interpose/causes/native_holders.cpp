@@ -43,7 +43,7 @@ NativeHolders::~NativeHolders() {
   unmap_private(chunks_, sizeof(HeapChunks));
 }
 
-bool NativeHolders::open(std::uint64_t frame_type) {
+bool NativeHolders::open(std::uint64_t interpreter, std::uint64_t frame_type) {
   frame_type_ = frame_type;
   MemoryMap map;
   int error = 0;
@@ -76,15 +76,19 @@ bool NativeHolders::open(std::uint64_t frame_type) {
     joined = {begin, end};
   });
   failed_ = failed_ || (joined.end != 0 && !heap_.push(joined));
-  add_modules();
+  add_modules(interpreter);
   return !failed_;
 }
 
-void NativeHolders::add_modules() {
+// The interpreter's lists of freed objects have the addresses of those that were taken from them again (Python 3.13:
+// pycore_freelist.h). Its other variables are known to the caller.
+void NativeHolders::add_modules(std::uint64_t interpreter) {
+  struct dl_phdr_info left_out = {};
+  if (interpreter != 0) find_module(interpreter, &left_out);
   bool is_program = true;
   any_loaded_module([&](const struct dl_phdr_info& module) {
     const char* name = file_name(module.dlpi_name);
-    if (is_program || may_hold_handles(name)) {
+    if (module.dlpi_phdr != left_out.dlpi_phdr && (is_program || may_hold_handles(name))) {
       const bool allocators = begins_with(name, "libc10");
       const std::uint64_t path = copy_of(module.dlpi_name);
       for_each_data_range(module, [&](std::uint64_t begin, std::uint64_t end) {

@@ -48,9 +48,10 @@ class NativeHolders {
   NativeHolders(const NativeHolders&) = delete;
   NativeHolders& operator=(const NativeHolders&) = delete;
 
-  // Finds malloc's chunks and the data of modules. `frame_type`: that of the interpreter's frames, whose variables lead
-  // nowhere here. False without memory, or where malloc is not glibc's.
-  bool open(std::uint64_t frame_type);
+  // Finds malloc's chunks and the data of modules. `interpreter`: an address in a module whose data leads nowhere here;
+  // 0: there is none. `frame_type`: that of the interpreter's frames, whose variables lead nowhere either. False
+  // without memory, or where malloc is not glibc's.
+  bool open(std::uint64_t interpreter, std::uint64_t frame_type);
 
   // Adds what is looked for; too much is left out. False without memory. Blocks come before objects, whose lowest bit
   // may be set in a pointer (c10/core/impl/PyObjectSlot.h).
@@ -103,7 +104,7 @@ class NativeHolders {
   };
 
   bool want(std::uint64_t address);
-  void add_modules();
+  void add_modules(std::uint64_t interpreter);
   std::uint64_t copy_of(const char* path);
   void set_targets(std::uint64_t first);
   void pass();

@@ -144,9 +144,12 @@ bool search(const Arguments& arguments, NativeHolders* holders) {
   const Interpreter& python = the_interpreter();
   const std::uint64_t longest = longest_ns();
   const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
-  if (longest == 0 || !holders->open(reinterpret_cast<std::uint64_t>(arguments.frame_type)) ||
+  const auto interpreter = reinterpret_cast<std::uint64_t>(python.Py_IncRef);
+  if (longest == 0 || !holders->open(interpreter, reinterpret_cast<std::uint64_t>(arguments.frame_type)) ||
       !has_own_allocator(*holders) || !want(arguments, holders))
     return false;
+  // Up to Python 3.11 the lists of freed objects are there.
+  holders->leave_out(reinterpret_cast<std::uint64_t>(python.PyInterpreterState_Get()));
   Collector collector = {*holders, {}};
   const long objects = python.PyList_Size(arguments.everything);
   for (long i = 0; i < objects; ++i) {

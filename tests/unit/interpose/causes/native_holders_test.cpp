@@ -43,7 +43,7 @@ std::uint64_t address_of(const void* object) { return reinterpret_cast<std::uint
 class Search {
  public:
   Search() {
-    REQUIRE(holders.open(0));
+    REQUIRE(holders.open(0, 0));
     REQUIRE(holders.want_block(kBlock));
   }
   void add(std::uint64_t object, const void* pointer) {
@@ -158,7 +158,7 @@ TEST_CASE("an object that C code alone has is found with a mark in its address",
   const auto slot = std::make_unique<std::uint64_t[]>(5);
   slot[2] = kObject | 1;
   NativeHolders holders;
-  REQUIRE(holders.open(0));
+  REQUIRE(holders.open(0, 0));
   REQUIRE(holders.want_object(kObject));
   const std::uint64_t word = address_of(slot.get());
   REQUIRE(holders.add_object(kObject, &word, 1));  // it has the object of C++ that has it
