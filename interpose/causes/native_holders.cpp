@@ -21,7 +21,8 @@ namespace culprit {
 namespace {
 
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
-constexpr int kMostPasses = 12;
+constexpr int kMostPasses = 16;
+constexpr int kMostDoubtful = 6;  // beginning with the pass that finds a doubtful beginning
 constexpr std::uint32_t kMostHolders = 32;
 constexpr std::uint64_t kMostNodes = 1 << 16;
 constexpr std::uint64_t kMostSteps = 1 << 20;
@@ -31,6 +32,11 @@ constexpr std::uint64_t kHead = 16;          // of std::make_shared()
 constexpr std::uint64_t kMostOfCounts = 40;  // with an object's address and its deleter
 constexpr std::uint64_t kMostInside = 64;
 constexpr std::uint64_t kPageBits = 12, kPageSlots = 1 << 20;
+
+// Of the counts of a std::shared_ptr: weak pointers alone, whose object's memory may be that of another by now; and
+// weak pointers beside others.
+bool is_over(std::uint64_t counts) { return counts >> 32 != 0 && (counts & 0xffffffff) == 0; }
+bool has_weak(std::uint64_t counts) { return counts >> 32 > 1; }
 
 std::uint64_t slot_of_page(std::uint64_t address) { return mix(address >> kPageBits) % kPageSlots; }
 
@@ -89,15 +95,16 @@ void NativeHolders::add_modules(std::uint64_t interpreter) {
   any_loaded_module([&](const struct dl_phdr_info& module) {
     const char* name = file_name(module.dlpi_name);
     if (module.dlpi_phdr != left_out.dlpi_phdr && (is_program || may_hold_handles(name))) {
-      const bool allocators = begins_with(name, "libc10");
+      const bool allocators = begins_with(name, "libc10"), framework = allocators || begins_with(name, "libtorch");
       const std::uint64_t path = copy_of(module.dlpi_name);
       for_each_data_range(module, [&](std::uint64_t begin, std::uint64_t end) {
         if (in_own_module(begin)) return;
-        failed_ = failed_ || !data_.push({{begin, end}, module.dlpi_addr, 0, path, allocators});
+        failed_ = failed_ || !data_.push({{begin, end}, module.dlpi_addr, 0, path, allocators, framework});
       });
       const ThreadLocalData own = is_main_thread() ? thread_local_data_of(module, is_program) : ThreadLocalData{};
       if (own.range.begin != own.range.end && !in_own_module(own.module)) {
-        failed_ = failed_ || !data_.push({own.range, own.range.begin, format::kHolderThreadLocal, path, allocators});
+        failed_ = failed_ ||
+                  !data_.push({own.range, own.range.begin, format::kHolderThreadLocal, path, allocators, framework});
       }
     }
     is_program = false;
@@ -127,7 +134,7 @@ bool NativeHolders::add_object(std::uint64_t object, const std::uint64_t* words,
 
 bool NativeHolders::want(std::uint64_t address) {
   if (wanted_count_ == kMostWanted) return true;
-  Node node = {address, address + 1, {}, 0, false};
+  Node node = {address, address + 1, {}, 0, false, 0, 0};
   node.leads_to[wanted_count_ / 64] |= std::uint64_t{1} << wanted_count_ % 64;
   ++wanted_count_;
   return nodes_.push(node);
@@ -145,7 +152,7 @@ bool NativeHolders::search(std::uint64_t deadline_ns) {
   deadline_ns_ = deadline_ns;
   std::sort(words_.begin(), words_.end(), [](const Word& one, const Word& other) { return one.word < other.word; });
   std::uint64_t first = 0;
-  for (int i = 0; i < kMostPasses && !failed_; ++i) {
+  for (passes_ = 1; passes_ <= kMostPasses && !failed_; ++passes_) {
     set_targets(first);
     if (targets_.size() == 0) break;
     first = nodes_.size();
@@ -153,9 +160,10 @@ bool NativeHolders::search(std::uint64_t deadline_ns) {
     pass();
     leave_hubs(first_step);
     spread();
+    spread_doubtful();
     keep_nearest();
-    first_pass_ = false;
   }
+  take_doubtful();
   return variables_.size() + found_objects_.size() != 0;
 }
 
@@ -165,7 +173,7 @@ void NativeHolders::set_targets(std::uint64_t first) {
   std::fill(pages_.begin(), pages_.end(), 0);
   for (std::uint64_t i = first; i < nodes_.size() && !failed_; ++i) {
     const Node& node = nodes_[i];
-    if (!is_wanted(node)) continue;
+    if (!is_wanted(node, kMostDoubtful)) continue;
     failed_ = !targets_.push({node.begin, node.end, static_cast<std::uint32_t>(i)});
     for (std::uint64_t page = node.begin >> kPageBits; page <= (node.end - 1) >> kPageBits; ++page) {
       const std::uint64_t slot = slot_of_page(page << kPageBits);
@@ -223,8 +231,22 @@ bool NativeHolders::is_shared(std::uint64_t begin) {
          (counts & 0xffffffff) < kMostCount && counts >> 32 < kMostCount && find_module(table, &module);
 }
 
+// How much of a chunk is in use where a std::vector (its begin, its end, the end of its memory) or a std::string of
+// libstdc++ (its address, its length, its capacity) at `place` owns it. The rest has what was there before.
+std::uint64_t NativeHolders::used_bytes(std::uint64_t place, const Target& target) {
+  const std::uint64_t size = target.end - target.begin;
+  std::uint64_t second = 0, third = 0, text = 0;
+  if (!chunks_->pages().word(place + kWord, &second) || !chunks_->pages().word(place + 2 * kWord, &third)) return size;
+  if (target.begin <= second && second <= third && third <= target.end) return second - target.begin;
+  // malloc rounds the capacity and a NUL up.
+  const bool may_be_text = second <= third && third < size && size - third <= 2 * kWord;
+  const std::uint64_t inside = second % kWord;
+  if (!may_be_text || !chunks_->pages().word(target.begin + second - inside, &text)) return size;
+  return (text >> 8 * inside & 0xff) == 0 ? second : size;
+}
+
 bool NativeHolders::look_at(const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
-  const std::uint64_t mark = first_pass_ ? 1 : 0;
+  const std::uint64_t mark = passes_ == 1 ? 1 : 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t word = words[i] & ~mark;
     if (word - least_ >= span_ || word % kWord != 0) continue;
@@ -256,19 +278,29 @@ bool NativeHolders::looks_owned(const std::uint64_t* words, std::uint64_t count,
 
 // `is_pointer`: false for a word that may be one of the allocator's own records.
 void NativeHolders::note(const Target& target, std::uint64_t place, bool is_pointer) {
-  if (is_expired(place)) return;
+  const std::uint64_t counts = counts_behind(place, target);
+  if (is_over(counts)) return;
+  if (target.node >= wanted_count_ && nodes_[target.node].first_pointer >= used_bytes(place, target)) return;
   if (in_data_ != nullptr) {
     if (!is_pointer && in_data_->allocators) return;
-    failed_ = failed_ || !variables_.push({(place - in_data_->module) | in_data_->flags, in_data_->path, target.node});
-    nodes_[target.node].rooted = true;
+    const Variable variable = {(place - in_data_->module) | in_data_->flags, in_data_->path, target.node};
+    if (in_data_->framework || has_weak(counts)) {
+      // A framework's own weak pointer to a graph that was executed, for example.
+      const bool may_keep = is_wanted(nodes_[target.node], 0) && !(in_data_->framework && has_weak(counts));
+      failed_ = failed_ || (may_keep && !doubtful_.push(variable));
+    } else {
+      failed_ = failed_ || !variables_.push(variable);
+      nodes_[target.node].rooted = true;
+    }
     return;
   }
   const std::uint32_t block = is_pointer ? blocks_.find(place) : HeapBlocks::kNone;
   if (block == HeapBlocks::kNone || blocks_.is_marked(block)) return;
   const std::uint64_t begin = blocks_.begin_of(block), end = blocks_.end_of(block);
   if (begin == target.begin || place >= end || is_frame(begin) || is_in_short_text(place, begin)) return;
-  if (end - begin <= kMostOfCounts && has_ended(begin)) return;
+  if (is_over(counts_at(begin)) && (end - begin <= kMostOfCounts || is_beside_counts(begin))) return;
   const std::uint32_t node = node_of(begin, end);
+  nodes_[node].first_pointer = std::min(nodes_[node].first_pointer, place - begin);
   if (!failed_ && (steps_.size() == kMostSteps || !steps_.push({node, target.node}))) failed_ = true;
 }
 
@@ -279,20 +311,35 @@ bool NativeHolders::is_wanted_object(std::uint64_t object) const {
   return false;
 }
 
-// Whether a std::weak_ptr lies there whose object has ended, while its counts live on: the address is that of other
-// memory by now.
-bool NativeHolders::is_expired(std::uint64_t place) {
+// The counts of a std::shared_ptr: the uses, and above them the weak pointers and one more while the object lives. 0:
+// none begin there.
+std::uint64_t NativeHolders::counts_at(std::uint64_t begin) {
   std::uint64_t counts = 0;
-  if (!chunks_->pages().word(place + kWord, &counts) || counts % kWord != 0) return false;
-  const std::uint32_t block = blocks_.find(counts);
-  return block != HeapBlocks::kNone && blocks_.begin_of(block) == counts && has_ended(counts);
+  return is_shared(begin) && chunks_->pages().word(begin + kWord, &counts) ? counts : 0;
 }
 
-// Whether these are the counts of a std::shared_ptr, with weak pointers alone.
-bool NativeHolders::has_ended(std::uint64_t counts) {
-  std::uint64_t uses = 0;
-  return is_shared(counts) && chunks_->pages().word(counts + kWord, &uses) && uses >> 32 != 0 &&
-         (uses & 0xffffffff) == 0;
+// The counts of the std::shared_ptr or std::weak_ptr (its object's address, and that of the counts) of which `place` is
+// a word.
+std::uint64_t NativeHolders::counts_behind(std::uint64_t place, const Target& target) {
+  std::uint64_t begin = 0;
+  if (target.node >= wanted_count_ && is_beside_counts(target.begin)) return counts_at(target.begin);
+  if (!chunks_->pages().word(place + kWord, &begin) || begin % kWord != 0) return 0;
+  const std::uint32_t block = blocks_.find(begin);
+  return block != HeapBlocks::kNone && blocks_.begin_of(block) == begin ? counts_at(begin) : 0;
+}
+
+// Whether the counts are those of std::make_shared(), by the name of their type, to which the word before the virtual
+// table leads (Itanium C++ ABI, 2.9.4).
+bool NativeHolders::is_beside_counts(std::uint64_t counts) {
+  std::uint64_t table = 0, type = 0, name = 0, words[6] = {};
+  PageCopies& pages = chunks_->pages();
+  if (!pages.word(counts, &table) || !pages.word(table - kWord, &type) || !pages.word(type + kWord, &name))
+    return false;
+  const std::uint64_t inside = name % kWord;
+  for (std::uint64_t i = 0; i + 1 < sizeof(words) / kWord; ++i) pages.word(name - inside + i * kWord, &words[i]);
+  const char* text = reinterpret_cast<const char*>(words) + inside;
+  return std::strstr(text, "_Sp_counted_ptr_inplace") != nullptr ||
+         std::strstr(text, "__shared_ptr_emplace") != nullptr;
 }
 
 // Whether a word of a chunk lies in the buffer for short texts of a std::string (libstdc++: the address of the buffer,
@@ -321,7 +368,7 @@ std::uint32_t NativeHolders::node_of(std::uint64_t begin, std::uint64_t end) {
   for (; table_[slot] != 0; slot = (slot + 1) & mask) {
     if (nodes_[table_[slot] - 1].begin == begin) return table_[slot] - 1;
   }
-  if (nodes_.size() == kMostNodes || !nodes_.push({begin, end, {}, 0, false})) {
+  if (nodes_.size() == kMostNodes || !nodes_.push({begin, end, {}, 0, false, 0, end - begin})) {
     failed_ = true;
     return 0;
   }
@@ -358,9 +405,43 @@ void NativeHolders::spread() {
   }
 }
 
-bool NativeHolders::is_wanted(const Node& node) const {
+// A framework has thousands of variables whose memory nothing has cleared (tables of operators, of types, of
+// arguments), and few that keep what a program made. One of them counts where none of the next passes finds another
+// beginning.
+void NativeHolders::spread_doubtful() {
+  const auto pass = static_cast<std::uint8_t>(passes_);
+  for (const Variable& variable : doubtful_) {
+    Node& node = nodes_[variable.node];
+    if (node.doubtful == 0) node.doubtful = pass;
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Step& step : steps_) {
+      Node& to = nodes_[step.to];
+      if (nodes_[step.from].doubtful == 0 || to.doubtful != 0) continue;
+      to.doubtful = pass;
+      changed = true;
+    }
+  }
+}
+
+// Those of a search that ended early, too.
+void NativeHolders::take_doubtful() {
+  for (const Variable& variable : doubtful_) {
+    if (is_wanted(nodes_[variable.node], kMostPasses)) variables_.push(variable);
+  }
+  for (const Variable& variable : variables_) nodes_[variable.node].rooted = true;
+  spread();
+}
+
+// Whether a node leads to something for which no beginning is known, or a doubtful one alone for fewer than
+// `most_passes`.
+bool NativeHolders::is_wanted(const Node& node, int most_passes) const {
   for (std::uint64_t i = 0; i < wanted_count_ && !node.rooted; ++i) {
-    if ((node.leads_to[i / 64] >> i % 64 & 1) != 0 && !nodes_[i].rooted) return true;
+    const Node& wanted = nodes_[i];
+    if ((node.leads_to[i / 64] >> i % 64 & 1) != 0 && !wanted.rooted &&
+        (wanted.doubtful == 0 || passes_ - wanted.doubtful < most_passes))
+      return true;
   }
   return false;
 }

@@ -5,10 +5,12 @@
 //     model._c, of Python ----> torch::jit's object --> ...
 //
 // Searched from the blocks upwards. Each step is one pass over the memory of malloc and of modules, and the search ends
-// at the step at which a beginning is found: the interpreter's state, farther away, has everything. The allocator of
-// the blocks has the address of each in records of its own. A block is therefore known by what c10::DataPtr looks like
-// (c10/core/Allocator.h: the address, its deleter, the deleter's argument, which is the address again), or by a
-// variable of a module.
+// at the step at which a beginning is found: the interpreter's state, farther away, has everything. A variable of the
+// framework itself, or what may be a weak pointer, is a doubtful beginning: a few more steps look for another one. The
+// unused parts of strings and vectors, and objects that have ended, lead nowhere. The allocator of the blocks has the
+// address of each in records of its own. A block is therefore known by what c10::DataPtr looks like (c10/core/
+// Allocator.h: the address, its deleter, the deleter's argument, which is the address again), or by a variable of a
+// module.
 //
 // Private memory of its own, never malloc. Not thread-safe.
 #pragma once
@@ -87,6 +89,8 @@ class NativeHolders {
     std::uint64_t leads_to[kMostWanted / 64];  // of what is wanted, a bit each
     std::uint32_t holders;                     // chunks that lead to it
     bool rooted;                               // a beginning leads to it
+    std::uint8_t doubtful;                     // the pass since which a doubtful one does; 0: none
+    std::uint64_t first_pointer;               // of those in it that lead on: the offset
   };
   struct Target {
     std::uint64_t begin, end;
@@ -101,6 +105,7 @@ class NativeHolders {
     std::uint64_t module, flags;
     std::uint64_t path;  // in paths_
     bool allocators;     // of the library with the records of blocks
+    bool framework;      // of the blocks' framework itself
   };
 
   bool want(std::uint64_t address);
@@ -110,20 +115,24 @@ class NativeHolders {
   void pass();
   bool leads_to(std::uint64_t word, const Target& target);
   bool is_shared(std::uint64_t begin);
+  std::uint64_t used_bytes(std::uint64_t place, const Target& target);
   bool look_at(const std::uint64_t* words, std::uint64_t count, std::uint64_t address);
   void look_at_objects();
   void note(const Target& target, std::uint64_t place, bool is_pointer);
   bool looks_owned(const std::uint64_t* words, std::uint64_t count, std::uint64_t address);
   bool is_wanted_object(std::uint64_t object) const;
-  bool is_expired(std::uint64_t place);
-  bool has_ended(std::uint64_t counts);
+  std::uint64_t counts_at(std::uint64_t begin);
+  std::uint64_t counts_behind(std::uint64_t place, const Target& target);
+  bool is_beside_counts(std::uint64_t counts);
   bool is_in_short_text(std::uint64_t place, std::uint64_t chunk);
   bool is_frame(std::uint64_t chunk);
   std::uint32_t node_of(std::uint64_t begin, std::uint64_t end);
   void leave_hubs(std::uint64_t first);
   void spread();
   void keep_nearest();
-  bool is_wanted(const Node& node) const;
+  void spread_doubtful();
+  void take_doubtful();
+  bool is_wanted(const Node& node, int most_passes) const;
 
   HeapChunks* chunks_ = nullptr;
   HeapBlocks blocks_;
@@ -135,13 +144,14 @@ class NativeHolders {
   PrivateArray<std::uint32_t> table_;  // node + 1 by the hash of its begin
   PrivateArray<Target> targets_;       // of this pass, sorted
   PrivateArray<Step> steps_;
-  PrivateArray<Variable> variables_;
+  PrivateArray<Variable> variables_, doubtful_;
   PrivateArray<Object> found_objects_;
   PrivateArray<std::uint64_t> pages_;  // a bit for the hash of each page of a target
   const Data* in_data_ = nullptr;      // nullptr: a chunk of malloc is read
   std::uint64_t least_ = 0, span_ = 0;
   std::uint64_t block_count_ = 0, wanted_count_ = 0, deadline_ns_ = 0, frame_type_ = 0;
-  bool failed_ = false, first_pass_ = true;
+  int passes_ = 0;
+  bool failed_ = false;
 };
 
 }  // namespace culprit

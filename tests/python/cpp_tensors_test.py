@@ -4,12 +4,14 @@
 BUILD_FOLDER SOURCE_FOLDER"""
 import glob
 import os
+import shutil
 import unittest
 
 from raw_pointers_test import WAIT
 from view_test import BUILD, TORCH, Views, each_python
 
-TEXT = TORCH + f"library = {os.path.join(BUILD, 'subjects', 'cpp_tensors.so')!r}\n" + """
+LIBRARY = os.path.join(BUILD, "subjects", "cpp_tensors.so")
+TEXT = TORCH + f"library = {LIBRARY!r}\n" + """
 import ctypes
 def memory(mib):
     storage = torch._Storage(mib << 20)
@@ -53,6 +55,17 @@ def rows_of(inside):
     return {(row["kind"], row["path"]): row["bytes"] >> 20 for row in inside["kept"]}
 
 
+# A library of the framework itself has a pointer to the memory of each.
+OF_FRAMEWORK = """
+of_framework = ctypes.CDLL(other_library)
+late = Model.__new__(Model)
+both = memory(26)
+of_framework.keep_direct(both)
+late.handle = ctypes.c_void_p(cpp.make_tensor(both))
+of_framework.keep_raw(memory(28))
+"""
+
+
 class CppTensors(Views):
     @each_python
     def test_keepers_of_cpp(self, python):
@@ -67,6 +80,18 @@ class CppTensors(Views):
         # The interpreter's own memory is malloc's, too: not searched.
         for more in {"CULPRIT_SCAN": "off"}, {"PYTHONMALLOC": "malloc"}:
             self.assertEqual({kind for kind, _ in rows(**more)}, {"variable", "native"})
+
+    @each_python
+    def test_a_framework_s_own_variables(self, python):
+        """They count where nothing else leads to the memory."""
+        other = os.path.join(self.folder, "libtorch_other.so")
+        shutil.copy(LIBRARY, other)
+        self.both_ways(python, f"other_library = {other!r}\n" + TEXT + OF_FRAMEWORK)
+        dump, = glob.glob(os.path.join(self.folder, "*.dump"))
+        found = rows_of(self.keepers(dump))
+        self.assertEqual(found.get(("variable", "`late.handle -> C++ objects`")), 26)
+        self.assertEqual(found.get(("library", "`scratch of libtorch_other.so`")), 28)
+        self.assertEqual({mib for (_, path), mib in found.items() if "`direct of libtorch_other.so`" in path}, set())
 
     @each_python
     def test_a_running_process(self, python):

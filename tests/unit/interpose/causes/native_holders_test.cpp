@@ -131,6 +131,27 @@ TEST_CASE("a pointer that shares nothing any more is no way", "[native-holders]"
   CHECK(found() == Objects{});
 }
 
+TEST_CASE("an object that has ended beside its counts is no way", "[native-holders]") {
+  if (test::kSanitized) return;
+  struct Cache {
+    std::uint64_t numbers[8] = {};
+    Storage* storage = nullptr;
+  };
+  const auto storage = std::make_unique<Storage>();
+  auto cache = std::make_shared<Cache>();
+  cache->storage = storage.get();
+  const Cache* object = cache.get();
+  const std::weak_ptr<Cache> weak = cache;
+  const auto found = [&] {
+    Search search;
+    search.add(1, object);
+    return search.found();
+  };
+  CHECK(found() == Objects{1});
+  cache.reset();
+  CHECK(found() == Objects{});
+}
+
 TEST_CASE("memory that was left as it was is no way", "[native-holders]") {
   if (test::kSanitized) return;
   auto storage = std::make_unique<Storage>();
@@ -142,6 +163,26 @@ TEST_CASE("memory that was left as it was is no way", "[native-holders]") {
     Search search;
     search.add(1, text.get());
     CHECK(search.found() == Objects{});
+  }
+  SECTION("the unused part of a text, and of a vector") {
+    const auto long_text = std::make_unique<Filled<std::string>>();
+    const auto vector = std::make_unique<std::vector<Storage*>>();
+    long_text->object.assign(39, 'a');
+    vector->assign(5, nullptr);
+    char* unused = long_text->object.data() + 32;
+    std::memcpy(unused, &left_over, sizeof(left_over));
+    (*vector)[4] = storage.get();
+    const auto found = [&] {
+      Search search;
+      search.add(1, long_text.get());
+      search.add(2, vector.get());
+      return search.found();
+    };
+    CHECK(found() == Objects{1, 2});
+    long_text->object.resize(30);
+    vector->resize(4);
+    std::memcpy(unused, &left_over, sizeof(left_over));
+    CHECK(found() == Objects{});
   }
   SECTION("a freed chunk") {
     storage.reset();
