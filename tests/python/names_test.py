@@ -26,6 +26,13 @@ def work():
     done.wait()
 threading.Thread(target=work, daemon=True).start()
 ready.wait()
+running = threading.Event()
+def serve(batch):
+    running.set()
+    done.wait()
+server = threading.Thread(target=serve, args=(tensor(),), daemon=True)
+server.start()
+running.wait()
 class Weights(enum.Enum):
     FIRST = tensor()
     OTHER = tensor()
@@ -37,14 +44,15 @@ Level.LOW.table = tensor()
 
 class Names(Views):
     @each_python
-    def test_thread_locals_and_enums(self, python):
-        """Those of all threads, and each member once."""
+    def test_threads_and_enums(self, python):
+        """Those of all threads, and each member once. A thread's argument is a variable of its function, too."""
         self.both_ways(python, TEXT)
         dump, = glob.glob(os.path.join(self.folder, "*.dump"))
         rows = {row["path"]: row["bytes"] // TENSOR for row in self.keepers(dump)["kept"]}
         self.assertEqual(rows, {"`local.buffer`": 2, "`local.deep['a']`, a list of 1": 1, "`own.cache`": 1,
                                 "`settings.local.cache`": 1, "`Weights.FIRST._value_`": 1,
-                                "`Weights.OTHER._value_`": 1, "`Level.LOW.table`": 1})
+                                "`Weights.OTHER._value_`": 1, "`Level.LOW.table`": 1,
+                                "shared by `server`, `serve() line 26: batch` and `threading._active`: free all": 1})
 
 
 if __name__ == "__main__":

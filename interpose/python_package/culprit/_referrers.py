@@ -150,12 +150,13 @@ class _Names:
 
     @staticmethod
     def _running_frames() -> "list[Any]":
-        """The frames of running functions. The collector does not see their local variables."""
+        """The frames of running functions. The collector does not see their local variables. Those of threading have
+        the Thread alone, which `threading._active` has, too."""
         found: list[Any] = []
         frame: Any
         for frame in sys._current_frames().values():  # pylint: disable=protected-access
             while frame is not None:
-                if not _is_own_frame(frame):
+                if not _is_own_frame(frame) and frame.f_globals.get("__name__") != "threading":
                     found.append(frame)
                 frame = frame.f_back
         return found
