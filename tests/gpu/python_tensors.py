@@ -101,6 +101,8 @@ before = culprit.tensors()
 losses += [torch.zeros(1 << 20, device="cuda") for _ in range(3)]
 now = culprit.tensors(since=before)
 print([(one.path, one.grown) for one in now], now.live_bytes >> 20)
+batch = torch.zeros(1 << 20, pin_memory=True)
+print([(one.path, one.bytes) for one in culprit.tensors() if one.pool == "other arrays and pointers"])
 """
 
 
@@ -167,6 +169,8 @@ if installed("torch"):
         ended = subprocess.run([sys.executable, "-c", INSIDE], capture_output=True, text=True, timeout=120, check=False,
                                env=dict(os.environ, LD_PRELOAD=str(LIBRARY), CULPRIT_OUT=f"{place}/%p.dump",
                                         CULPRIT_QUIET="1", PYTHONPATH=str(PACKAGE), CULPRIT_COMMAND=str(CULPRIT)))
-    right = ended.stdout.strip() == "[('`losses`, a list of 5', 12582912)] 20"
-    row(PASS if right else FAIL, "culprit.tensors() in a program", ended.stdout + ended.stderr[-500:])
+    growth, _, pinned = ended.stdout.strip().partition("\n")
+    right = growth == "[('`losses`, a list of 5', 12582912)] 20"
+    row(PASS if right else FAIL, "culprit.tensors() in a program", growth + ended.stderr[-500:])
+    row(PASS if pinned == "[('`batch`', 4194304)]" else FAIL, "a pinned tensor has a keeper", pinned)
 finish()

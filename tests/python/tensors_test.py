@@ -11,6 +11,7 @@ import sys
 import time
 import unittest
 
+from raw_pointers_test import WAIT
 from view_test import CULPRIT, KEEP, LIBRARY, TENSOR, TORCH, Views, each_python, environment
 
 # Threads wait for the GIL, garbage has finalizers, and signals have handlers of the program.
@@ -81,6 +82,20 @@ class Running(Views):
             self.assertEqual(grown, [("`losses`, a list of 5", 2 * TENSOR, 3 * TENSOR)])
             self.clean()
         self.assertEqual(ends[0], ends[1])
+
+    @each_python
+    def test_pinned_tensors(self, python):
+        """Memory of the host is no part of the cache. Its size is known where the process records."""
+        text = KEEP + "batch = torch.empty(TENSOR, pin_memory=True)\ntable = [torch.empty(4096, pin_memory=True)] * 2\n"
+        for preload in True, False:
+            process = self.start(python, text + WAIT, preload=preload)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            self.assertEqual([row["path"] for row in self.keepers(process.pid)["kept"]], ["`kept`"])
+            if preload:
+                inside = self.keepers(process.pid, pool="other arrays and pointers")
+                rows = {row["path"]: row["bytes"] for row in inside["kept"]}
+                self.assertEqual(rows, {"`batch`": TENSOR, "`table`, a list of 2": 4096})
+            self.assertEqual(process.communicate("x", timeout=60), ("", ""))
 
     def test_a_main_thread_that_runs_no_python(self):
         """The command says what that thread does, and a later request is served."""

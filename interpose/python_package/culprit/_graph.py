@@ -345,6 +345,18 @@ def _add_others(found: "list[tuple[Any, str, Any]]", known: "list[Any]", owners:
         pools.append(pool)
 
 
+def _add_pinned(tensors: "Any", memory_sizes: "Any", owners: "list[Any]", places: "list[tuple[int, int]]",
+                pools: "list[str]") -> None:
+    """PyTorch's tensors of the host whose memory is an allocation of CUDA's."""
+    sizes = _sizes(memory_sizes, [address for address, _ in tensors.host_places])
+    for owner, place, of_cuda in zip(tensors.host_owners, tensors.host_places, sizes):
+        if of_cuda:
+            owners.append(owner)
+            places.append(place)
+            pools.append("torch:host")
+    tensors.host_owners.clear()  # the library counts the references of lists that it is given
+
+
 def _add_context_variables(graph: _Graph, things: "list[Any]") -> None:
     """Of the contexts that threads are in. A copy of one is an object of the program: its variables are steps."""
     contexts = getattr(sys.modules.get("_contextvars"), "Context", None)
@@ -448,6 +460,8 @@ def object_graph(torch: "Any", natives: "Any", known: "list[Any]", blocks: "list
                     [thing for thing in everything if type(thing) in nodes], everything)
         owners, places = tensors.owners, tensors.places
     pools = ["torch"] * len(owners)
+    if tensors is not None:
+        _add_pinned(tensors, memory_sizes, owners, places, pools)
     found = [(thing, *others[type(thing)]) for thing in found if type(thing) in others]
     _add_others(found, known, owners, places, pools)
     del found

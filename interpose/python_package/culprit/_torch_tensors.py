@@ -15,6 +15,7 @@ _MOST_WORDS = 64  # that the library reads at a time: of a sparse tensor, and of
 _MOST_HOOKS = 16  # in one list of a node
 _MOST_WITH_HOOKS = 20_000  # nodes that are searched for hooks: each costs about 50 us
 _PACKED = " -> what a hook saved"
+_HOST = 0  # c10::DeviceType
 _WITHOUT_TENSORS = str, bytes, int, float, bool, type(None)
 
 
@@ -36,6 +37,8 @@ class Tensors:
         # Lists of objects, and beside them lists of what belongs to each: the library counts the references of a list.
         self.owners: list[Any] = []
         self.places: list[tuple[int, int]] = []  # address and bytes
+        self.host_owners: list[Any] = []  # of memory of the host
+        self.host_places: list[tuple[int, int]] = []
         self.ends: list[Any] = []  # references that the collector does not know: from, to, from, to, ...
         self.names: list[str] = []
         self.hidden = self.not_read = 0
@@ -171,8 +174,13 @@ class Tensors:
         words = self.words(storage, 12)
         if not words:
             self.not_read += 1
-        elif words[address // 8] != 0 and words[address // 8 + 3] & 0xff in self.devices:
-            self._add_owner(owner, words[address // 8], words[size // 8])
+        elif words[address // 8] != 0:
+            device = words[address // 8 + 3] & 0xff
+            if device in self.devices:
+                self._add_owner(owner, words[address // 8], words[size // 8])
+            elif device == _HOST:
+                self.host_owners.append(owner)
+                self.host_places.append((words[address // 8], words[size // 8]))
 
     def _learn_layout(self, tensors: "list[Any]") -> None:
         """Where a tensor has its storage, and a storage its address, its device and its size: the places that hold for

@@ -14,6 +14,10 @@ __version__ = "2.11.0+fake"
 _direct = os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING") == "1"
 
 
+_libc = ctypes.CDLL(None)
+_malloc, _free = _libc.malloc, _libc.free
+_malloc.restype, _malloc.argtypes, _free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+
 strided = object()  # a layout
 
 
@@ -48,13 +52,38 @@ class _Storage:
         return self._size
 
 
+class _PinnedStorage:
+    """Memory of the host that the driver allocated. No object of Python has its address, as with PyTorch."""
+    def __init__(self, size):
+        cuda._lazy_init()
+        cuda._use_context()
+        address = ctypes.c_void_p()
+        assert cuda._driver.cuMemHostAlloc(ctypes.byref(address), ctypes.c_size_t(size), 0) == 0
+        implementation = _layout.StorageImpl(address.value, size, _layout.CPU)
+        self._cdata = _malloc(ctypes.sizeof(implementation))
+        ctypes.memmove(self._cdata, ctypes.byref(implementation), ctypes.sizeof(implementation))
+
+    def _words(self):
+        return _layout.StorageImpl.from_address(self._cdata)
+
+    def __del__(self):
+        cuda._driver.cuMemFreeHost(ctypes.c_void_p(self.data_ptr()))
+        _free(self._cdata)
+
+    def data_ptr(self):
+        return self._words().data
+
+    def nbytes(self):
+        return self._words().size
+
+
 class Tensor:
     layout = strided
     grad = None
     _version = 0
 
-    def __init__(self, size, grad_fn=None, requires_grad=False):
-        self._storage = _Storage(size)
+    def __init__(self, size, grad_fn=None, requires_grad=False, pinned=False):
+        self._storage = _PinnedStorage(size) if pinned else _Storage(size)
         self._implementation = _layout.TensorImpl(storage=self._storage._cdata)
         self._cdata = ctypes.addressof(self._implementation)
         self.grad_fn = grad_fn
@@ -84,7 +113,7 @@ class Tensor:
 
     @property
     def is_cuda(self):
-        return True
+        return type(self._storage) is _Storage
 
     def untyped_storage(self):
         return self._storage
@@ -93,8 +122,8 @@ class Tensor:
 _C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=cuda._attach_out_of_memory_observer)
 
 
-def empty(size):
-    return Tensor(size)
+def empty(size, pin_memory=False):
+    return Tensor(size, pinned=pin_memory)
 
 
 def give_workspace(handle, size):

@@ -2,15 +2,15 @@
 A structure of ctypes has the address of its memory where an object of pybind11 has its pointer."""
 import ctypes
 
-_CUDA = 1  # c10::DeviceType
+CPU, CUDA = 0, 1  # c10::DeviceType
 
 
 class StorageImpl(ctypes.Structure):
     _fields_ = [("head", ctypes.c_uint64 * 2), ("data", ctypes.c_uint64), ("context", ctypes.c_uint64 * 2),
                 ("device", ctypes.c_uint64), ("size", ctypes.c_uint64), ("rest", ctypes.c_uint64 * 5)]
 
-    def __init__(self, address, size):
-        super().__init__(data=address, device=_CUDA, size=size)
+    def __init__(self, address, size, device=CUDA):
+        super().__init__(data=address, device=device, size=size)
 
 
 class TensorImpl(ctypes.Structure):
