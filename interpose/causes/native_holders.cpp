@@ -13,6 +13,7 @@
 #include "interpose/causes/thread_local_data.h"
 #include "interpose/format/dump_causes.h"
 #include "interpose/loader/loader_modules.h"
+#include "interpose/stacks/modules.h"
 #include "interpose/system/clock.h"
 #include "interpose/system/memory_map.h"
 #include "interpose/system/raw_calls.h"
@@ -96,15 +97,15 @@ void NativeHolders::add_modules(std::uint64_t interpreter) {
     const char* name = file_name(module.dlpi_name);
     if (module.dlpi_phdr != left_out.dlpi_phdr && (is_program || may_hold_handles(name))) {
       const bool allocators = begins_with(name, "libc10"), framework = allocators || begins_with(name, "libtorch");
-      const std::uint64_t path = copy_of(module.dlpi_name);
+      const std::uint32_t file = add_file(module);
       for_each_data_range(module, [&](std::uint64_t begin, std::uint64_t end) {
         if (in_own_module(begin)) return;
-        failed_ = failed_ || !data_.push({{begin, end}, module.dlpi_addr, 0, path, allocators, framework});
+        failed_ = failed_ || !data_.push({{begin, end}, module.dlpi_addr, 0, file, allocators, framework});
       });
       const ThreadLocalData own = is_main_thread() ? thread_local_data_of(module, is_program) : ThreadLocalData{};
       if (own.range.begin != own.range.end && !in_own_module(own.module)) {
         failed_ = failed_ ||
-                  !data_.push({own.range, own.range.begin, format::kHolderThreadLocal, path, allocators, framework});
+                  !data_.push({own.range, own.range.begin, format::kHolderThreadLocal, file, allocators, framework});
       }
     }
     is_program = false;
@@ -112,11 +113,13 @@ void NativeHolders::add_modules(std::uint64_t interpreter) {
   });
 }
 
-std::uint64_t NativeHolders::copy_of(const char* path) {
-  const std::uint64_t begin = paths_.size();
-  const std::size_t bytes = path == nullptr ? 0 : std::strlen(path);
-  for (std::size_t i = 0; i <= bytes; ++i) failed_ = failed_ || !paths_.push(i < bytes ? path[i] : '\0');
-  return begin;
+std::uint32_t NativeHolders::add_file(const struct dl_phdr_info& module) {
+  const std::size_t bytes = module_path(module, path_, sizeof(path_));
+  File file = {paths_.size(), {}, 0};
+  file.build_id_bytes = build_id_of(module, file.build_id, sizeof(file.build_id));
+  for (std::size_t i = 0; i <= bytes; ++i) failed_ = failed_ || !paths_.push(i < bytes ? path_[i] : '\0');
+  failed_ = failed_ || !files_.push(file);
+  return static_cast<std::uint32_t>(files_.size()) - 1;
 }
 
 void NativeHolders::leave_out(std::uint64_t object) {
@@ -283,7 +286,7 @@ void NativeHolders::note(const Target& target, std::uint64_t place, bool is_poin
   if (target.node >= wanted_count_ && nodes_[target.node].first_pointer >= used_bytes(place, target)) return;
   if (in_data_ != nullptr) {
     if (!is_pointer && in_data_->allocators) return;
-    const Variable variable = {(place - in_data_->module) | in_data_->flags, in_data_->path, target.node};
+    const Variable variable = {(place - in_data_->module) | in_data_->flags, in_data_->file, target.node};
     if (in_data_->framework || has_weak(counts)) {
       // A framework's own weak pointer to a graph that was executed, for example.
       const bool may_keep = is_wanted(nodes_[target.node], 0) && !(in_data_->framework && has_weak(counts));

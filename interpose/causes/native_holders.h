@@ -15,6 +15,8 @@
 // Private memory of its own, never malloc. Not thread-safe.
 #pragma once
 
+#include <link.h>
+
 #include <cstdint>
 
 #include "interpose/causes/heap_blocks.h"
@@ -33,11 +35,17 @@ class NativeHolders {
     std::uint32_t from, to;
   };
   // A variable that leads to a node. `address`: in the file of the module; format::kHolderThreadLocal marks one in a
-  // thread-local segment. `path`: for path_of().
+  // thread-local segment. `file`: for file_of().
   struct Variable {
     std::uint64_t address;
-    std::uint64_t path;
+    std::uint32_t file;
     std::uint32_t node;
+  };
+  // A module's file: its absolute path is for path_of(), its build ID may be empty.
+  struct File {
+    std::uint64_t path;
+    std::uint8_t build_id[31];
+    std::uint8_t build_id_bytes;
   };
   // An object of the interpreter that leads to a node.
   struct Object {
@@ -79,8 +87,9 @@ class NativeHolders {
     }
   }
   const PrivateArray<Variable>& variables() const { return variables_; }
-  // The path of the variable's file; "": the program. Valid as long as this object.
-  const char* path_of(const Variable& variable) const { return paths_.data() + variable.path; }
+  // Valid as long as this object.
+  const File& file_of(const Variable& variable) const { return files_[variable.file]; }
+  const char* path_of(const File& file) const { return paths_.data() + file.path; }
   const PrivateArray<Object>& objects() const { return found_objects_; }
 
  private:
@@ -99,18 +108,18 @@ class NativeHolders {
   struct Word {
     std::uint64_t word, object;
   };
-  // Of a module's data. `module`: the address that the offsets in `path` are counted from.
+  // Of a module's data. `module`: the address that those in the file are counted from.
   struct Data {
     MemoryRange range;
     std::uint64_t module, flags;
-    std::uint64_t path;  // in paths_
+    std::uint32_t file;  // in files_
     bool allocators;     // of the library with the records of blocks
     bool framework;      // of the blocks' framework itself
   };
 
   bool want(std::uint64_t address);
   void add_modules(std::uint64_t interpreter);
-  std::uint64_t copy_of(const char* path);
+  std::uint32_t add_file(const struct dl_phdr_info& module);
   void set_targets(std::uint64_t first);
   void pass();
   bool leads_to(std::uint64_t word, const Target& target);
@@ -137,7 +146,8 @@ class NativeHolders {
   HeapChunks* chunks_ = nullptr;
   HeapBlocks blocks_;
   PrivateArray<Data> data_;
-  PrivateArray<char> paths_;  // copies with a NUL behind each: another thread may unload a library
+  PrivateArray<File> files_;
+  PrivateArray<char> paths_;  // with a NUL behind each: another thread may unload a library
   PrivateArray<MemoryRange> heap_;
   PrivateArray<Word> words_;
   PrivateArray<Node> nodes_;
@@ -151,6 +161,7 @@ class NativeHolders {
   std::uint64_t least_ = 0, span_ = 0;
   std::uint64_t block_count_ = 0, wanted_count_ = 0, deadline_ns_ = 0, frame_type_ = 0;
   int passes_ = 0;
+  char path_[1024];  // of the module that is being added
   bool failed_ = false;
 };
 

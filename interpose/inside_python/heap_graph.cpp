@@ -15,7 +15,6 @@
 namespace culprit {
 namespace {
 
-constexpr std::size_t kHeadBytes = 16;  // PyGC_Head
 constexpr std::uint32_t kMostWords = 64;
 
 struct Edge {
@@ -184,11 +183,6 @@ class HeapGraph {
     PyObject* object = object_of(from_);
     if (arrays_.is_one(object)) arrays_.visit(object, visit, this);
     traverse(object, visit, this);
-  }
-
-  // The head that the collector has in front of an object begins with a pointer (PyGC_Head): 0 = it is not tracked.
-  static bool is_tracked(PyObject* object) {
-    return is_collected(object) && field<std::uint64_t>(reinterpret_cast<const char*>(object) - kHeadBytes, 0) != 0;
   }
 
   static int visit(PyObject* object, void* self) { return static_cast<HeapGraph*>(self)->visit_one(object); }

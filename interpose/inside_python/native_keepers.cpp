@@ -87,24 +87,29 @@ struct Collector {
   }
 };
 
-// Objects that the collector does not know, as those of pybind11 are, are found behind those that it knows.
+// Objects that the collector does not track, as those of pybind11 and capsules are, are found behind those that it
+// tracks.
 int visit_plain(PyObject* object, void* collector) {
-  return has_collector(object) || static_cast<Collector*>(collector)->add(object) ? 0 : 1;
+  return is_tracked(object) || static_cast<Collector*>(collector)->add(object) ? 0 : 1;
 }
 
 PyObject* result_of(const NativeHolders& holders) {
   const Interpreter& python = the_interpreter();
-  const PythonRef paths(python.PyList_New(0)), objects(python.PyList_New(0));
+  const PythonRef files(python.PyList_New(0)), objects(python.PyList_New(0));
   PrivateArray<NativeHolders::Step> steps;
   PrivateArray<std::uint64_t> variables;
   PrivateArray<std::uint32_t> held;
-  if (!paths || !objects) return nullptr;
+  if (!files || !objects) return nullptr;
   bool done = true;
   holders.for_each_step([&](const NativeHolders::Step& step) { done = done && steps.push(step); });
   for (const NativeHolders::Variable& one : holders.variables()) {
-    const char* text = holders.path_of(one);
+    const NativeHolders::File& of = holders.file_of(one);
+    const char* text = holders.path_of(of);
     const PythonRef path(python.PyBytes_FromStringAndSize(text, static_cast<long>(std::strlen(text))));
-    done = done && path && python.PyList_Append(paths.get(), path.get()) == 0 && variables.push(one.node) &&
+    const PythonRef build_id(
+        python.PyBytes_FromStringAndSize(reinterpret_cast<const char*>(of.build_id), of.build_id_bytes));
+    const PythonRef file(path && build_id ? python.PyTuple_Pack(2, path.get(), build_id.get()) : nullptr);
+    done = done && file && python.PyList_Append(files.get(), file.get()) == 0 && variables.push(one.node) &&
            variables.push(one.address);
   }
   for (const NativeHolders::Object& one : holders.objects()) {
@@ -114,7 +119,7 @@ PyObject* result_of(const NativeHolders& holders) {
   if (!done) return nullptr;
   const PythonRef step_bytes(new_bytes(steps)), variable_bytes(new_bytes(variables)), held_bytes(new_bytes(held));
   if (!step_bytes || !variable_bytes || !held_bytes) return nullptr;
-  return python.PyTuple_Pack(5, step_bytes.get(), variable_bytes.get(), paths.get(), objects.get(), held_bytes.get());
+  return python.PyTuple_Pack(5, step_bytes.get(), variable_bytes.get(), files.get(), objects.get(), held_bytes.get());
 }
 
 // The interpreter's small pieces of memory are not malloc's, and are not searched. Where they are

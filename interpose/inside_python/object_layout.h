@@ -23,6 +23,7 @@ T field(const void* object, std::size_t offset) {
   return value;
 }
 
+constexpr std::size_t kHeadBytes = 16;  // PyGC_Head
 inline PyObject* type_of(PyObject* object) { return reinterpret_cast<PyObject*>(field<std::uint64_t>(object, 8)); }
 inline std::uint64_t flags_of(PyObject* object) { return field<std::uint64_t>(type_of(object), 168); }
 inline bool has_collector(PyObject* object) { return (flags_of(object) & kHasCollector) != 0; }
@@ -58,6 +59,11 @@ inline bool is_collected(PyObject* object) {
   if (!has_collector(object)) return false;
   const auto own_answer = field<int (*)(PyObject*)>(type_of(object), kIsCollectedOffset);
   return own_answer == nullptr || own_answer(object) != 0;
+}
+
+// The head that the collector has in front of an object begins with a pointer (PyGC_Head): 0 = it is not tracked.
+inline bool is_tracked(PyObject* object) {
+  return is_collected(object) && field<std::uint64_t>(reinterpret_cast<const char*>(object) - kHeadBytes, 0) != 0;
 }
 
 // Calls visit(REFERENCE, argument) for the references of an object that the collector knows, until it is not 0.

@@ -19,9 +19,6 @@ std::atomic<std::uint32_t> modules_closed;
 
 using format::ModuleRecord;
 
-namespace {
-
-// Copies the GNU build ID out of the mapped notes. Returns its length, 0 when there is none.
 std::uint8_t build_id_of(const struct dl_phdr_info& info, std::uint8_t* id, std::size_t capacity) {
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info.dlpi_phdr[i];
@@ -45,8 +42,6 @@ std::uint8_t build_id_of(const struct dl_phdr_info& info, std::uint8_t* id, std:
   }
   return 0;
 }
-
-}  // namespace
 
 std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t capacity) {
   const char* name = info.dlpi_name;

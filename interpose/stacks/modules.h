@@ -87,4 +87,7 @@ class ModuleTable {
 // The path of the module that `info` describes: absolute, the program's own name for "". Returns its length.
 std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t capacity);
 
+// Copies the module's GNU build ID out of its mapped notes. Returns its length in bytes; 0: it has none that fits.
+std::uint8_t build_id_of(const struct dl_phdr_info& info, std::uint8_t* id, std::size_t capacity);
+
 }  // namespace culprit

@@ -85,14 +85,20 @@ class Reader {
   bool is_string(std::uint64_t number) const { return number < graph_.strings.size(); }
   bool is_node(std::uint64_t number) const { return number < graph_.nodes.size(); }
 
+  std::string string_at(std::uint64_t string) const {
+    const Json& text = from_["strings"][string];
+    return text.is_string() ? text.get<std::string>() : std::string();
+  }
+
   // False: it is damaged.
   bool read_native_variables() {
     const std::vector<std::uint64_t> variables = numbers_of(from_, "native_variables", 3);
+    const std::vector<std::uint64_t> build_ids = numbers_of(from_, "native_build_ids", 1);
     std::vector<NativeVariable> found;
     for (std::size_t i = 0; i < variables.size(); i += 3) {
       if (!is_node(variables[i]) || !is_string(variables[i + 1])) return false;
-      const Json& path = from_["strings"][variables[i + 1]];
-      found.push_back({path.is_string() ? path.get<std::string>() : std::string(), variables[i + 2], {}});
+      const bool has_id = i / 3 < build_ids.size() && is_string(build_ids[i / 3]);  // not in an older version's view
+      found.push_back({string_at(variables[i + 1]), has_id ? string_at(build_ids[i / 3]) : "", variables[i + 2], {}});
     }
     name_variables(&found);
     for (std::size_t i = 0; i < found.size(); ++i) {

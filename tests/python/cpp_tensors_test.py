@@ -33,6 +33,9 @@ class Model:
     def __init__(self, mib): self.handle = ctypes.c_void_p(cpp.make_tensor(memory(mib)))
 model = Model(18)
 cpp.forget(ctypes.c_void_p(cpp.make_tensor(memory(20))))
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
+capsules = [new_capsule(cpp.make_tensor(memory(24)), None, None)]
 leaked = [torch.empty(22 << 20)]
 given(leaked)
 # Addresses in the interpreter's own data may be no references, as those in its tables of freed objects.
@@ -44,7 +47,7 @@ ROWS = {
     ("library", "`scratch of cpp_tensors.so`"): 10, ("library", "`last_result of cpp_tensors.so`"): 12,
     ("library", "`engines::current of cpp_tensors.so`"): 14,
     ("library", "`engines::current of cpp_tensors.so`, a list of 1"): 16,
-    ("variable", "`model.handle -> C++ objects`"): 18, ("variable", "`kept`"): 2,
+    ("variable", "`capsules`, a list of 1 -> C++ objects"): 24, ("variable", "`model.handle -> C++ objects`"): 18, ("variable", "`kept`"): 2,
     ("native", "no Python object leads to it: workspaces, extensions, tensors of C++"): 20,
     ("native", "C code that has a reference to a list"): 22,
 }
@@ -92,6 +95,12 @@ class CppTensors(Views):
         self.assertEqual(found.get(("variable", "`late.handle -> C++ objects`")), 26)
         self.assertEqual(found.get(("library", "`scratch of libtorch_other.so`")), 28)
         self.assertEqual({mib for (_, path), mib in found.items() if "`direct of libtorch_other.so`" in path}, set())
+        # Another build of it may have other variables there.
+        with open(other, "r+b") as file:
+            file.seek(file.read().index(b"\3\0\0\0GNU\0") + 8)
+            file.write(b"another")
+        found = rows_of(self.keepers(dump))
+        self.assertEqual(found.get(("library", "`a variable of libtorch_other.so`")), 28, found)
 
     @each_python
     def test_a_running_process(self, python):

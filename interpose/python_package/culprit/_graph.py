@@ -13,6 +13,7 @@ The result of object_graph() is a dictionary for the view's file:
      "raw_bytes": [bytes, ...],                      the size of each such allocation
      "workspaces": [address, ...],                   blocks that PyTorch gave cuBLAS
      "native_variables": [node, path, address, ...], variables of libraries; the path of the file is a string's number
+     "native_build_ids": [build ID, ...],            of each such file: a string's number, hex digits or ""
      "hidden": n, "not_read": n}                     saved tensors behind hooks, and those that could not be read
     {"problem": TEXT}                                where the heap was not searched
 

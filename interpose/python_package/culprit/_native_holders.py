@@ -2,7 +2,6 @@
 that C code alone has. libculprit.so searches for the variables of libraries, and for the objects of Python, whose C++
 objects lead there (interpose/causes/native_holders.h).
 """
-import posix
 import sys
 
 TYPE_CHECKING = False  # the module typing may not be imported for the program
@@ -22,24 +21,19 @@ class Found:
     objects and of blocks; `holders` the ids of objects and the nodes that they lead to."""
 
     def __init__(self, blocks: "list[int]", objects: "list[int]", parts: "Any") -> None:
-        steps, variables, paths, holders, held = parts
+        steps, variables, files, holders, held = parts
         self.blocks = blocks
         self.objects = objects
         numbers = list(memoryview(steps).cast("I"))
         self.steps = list(zip(numbers[::2], numbers[1::2]))
         numbers = list(memoryview(variables).cast("Q"))
-        self.variables = sorted({(node, _path_text(path), address)
-                                 for node, address, path in zip(numbers[::2], numbers[1::2], paths)})
+        names = sys.getfilesystemencoding()
+        self.variables = sorted({(node, path.decode(names, "replace"), address, build_id.hex())
+                                 for node, address, (path, build_id) in zip(numbers[::2], numbers[1::2], files)})
         self.holders = sorted({(id(holder), node) for holder, node in zip(holders, memoryview(held).cast("I"))})
         used = {node for step in self.steps for node in step}
-        used |= {node for node, _, _ in self.variables} | {node for _, node in self.holders}
+        used |= {node for node, *_ in self.variables} | {node for _, node in self.holders}
         self.used = sorted(node for node in used if not len(blocks) <= node < len(blocks) + len(objects))
-
-
-def _path_text(path: bytes) -> str:
-    if not path:
-        return posix.readlink("/proc/self/exe")
-    return path.decode(sys.getfilesystemencoding(), "replace")
 
 
 def _without_owner(blocks: "list[tuple[int, int]]", seen: "list[int]") -> "list[int]":
@@ -109,9 +103,12 @@ def add_to(graph: "_graph._Graph", found: Found, bytes_of: "dict[int, int]") -> 
         if node < len(found.blocks):
             memory += (numbers[node], found.blocks[node], bytes_of[found.blocks[node]])
     variables: list[int] = []
-    for node, path, address in found.variables:
+    build_ids: list[int] = []
+    for node, path, address, build_id in found.variables:
         variables += (numbers[node], graph.string(path), address)
-    return {"memory": memory, "pools": [graph.string("torch")] * (len(memory) // 3), "native_variables": variables}
+        build_ids.append(graph.string(build_id))
+    return {"memory": memory, "pools": [graph.string("torch")] * (len(memory) // 3), "native_variables": variables,
+            "native_build_ids": build_ids}
 
 
 def find(native_holders: "Any", everything: "list[Any]", blocks: "list[tuple[int, int]]", seen: "list[int]",
