@@ -47,7 +47,8 @@ ROWS = {
     ("library", "`scratch of cpp_tensors.so`"): 10, ("library", "`last_result of cpp_tensors.so`"): 12,
     ("library", "`engines::current of cpp_tensors.so`"): 14,
     ("library", "`engines::current of cpp_tensors.so`, a list of 1"): 16,
-    ("variable", "`capsules`, a list of 1 -> C++ objects"): 24, ("variable", "`model.handle -> C++ objects`"): 18, ("variable", "`kept`"): 2,
+    ("variable", "`capsules`, a list of 1 -> C++ objects"): 24,
+    ("variable", "`model.handle -> C++ objects`"): 18, ("variable", "`kept`"): 2,
     ("native", "no Python object leads to it: workspaces, extensions, tensors of C++"): 20,
     ("native", "C code that has a reference to a list"): 22,
 }

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import unittest
 
@@ -82,6 +83,15 @@ class Running(Views):
             self.assertEqual(grown, [("`losses`, a list of 5", 2 * TENSOR, 3 * TENSOR)])
             self.clean()
         self.assertEqual(ends[0], ends[1])
+
+    @each_python
+    def test_a_comprehension_of_a_module(self, python):
+        """Global variables are no variables of the frame that runs it."""
+        text = KEEP + "def serve():\n" + textwrap.indent(WAIT, "    ") + "[serve() for number in range(1)]\n"
+        process = self.start(python, text)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assertEqual([row["path"] for row in self.keepers(process.pid)["kept"]], ["`kept`"])
+        self.assertEqual(process.communicate("x", timeout=60), ("", ""))
 
     @each_python
     def test_pinned_tensors(self, python):

@@ -129,7 +129,11 @@ def _variables_of(frame: "Any") -> "dict[str, Any]":
     variables: dict[str, Any] = frame.f_locals
     if variables is frame.f_globals:
         return {}
-    if sys.version_info >= (3, 13) or not frame.f_code.co_flags & _OPTIMIZED:
+    if not frame.f_code.co_flags & _OPTIMIZED:
+        # In a comprehension of a module Python 3.12 makes a dictionary of the global variables and its own.
+        of_module = frame.f_globals
+        return {name: value for name, value in variables.items() if of_module.get(name) is not value}
+    if sys.version_info >= (3, 13):
         return variables
     copy = dict(variables)
     if sys.getrefcount(variables) <= 3:  # else the program has the dictionary, from locals()

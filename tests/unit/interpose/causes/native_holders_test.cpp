@@ -2,6 +2,7 @@
 // program counts as the library's own. tests/python/cpp_tensors_test.py has those that begin in variables.
 #include "interpose/causes/native_holders.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -55,6 +56,7 @@ class Search {
     std::vector<std::uint64_t> found;
     if (!holders.search(deadline_ns)) return found;
     for (const NativeHolders::Object& one : holders.objects()) found.push_back(one.object);
+    std::sort(found.begin(), found.end());
     return found;
   }
   std::size_t steps() const {
