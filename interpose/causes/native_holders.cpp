@@ -325,7 +325,8 @@ std::uint64_t NativeHolders::counts_at(std::uint64_t begin) {
 // a word.
 std::uint64_t NativeHolders::counts_behind(std::uint64_t place, const Target& target) {
   std::uint64_t begin = 0;
-  if (target.node >= wanted_count_ && is_beside_counts(target.begin)) return counts_at(target.begin);
+  const std::uint64_t beside = target.node >= wanted_count_ ? counts_at(target.begin) : 0;
+  if (beside != 0 && is_beside_counts(target.begin)) return beside;
   if (!chunks_->pages().word(place + kWord, &begin) || begin % kWord != 0) return 0;
   const std::uint32_t block = blocks_.find(begin);
   return block != HeapBlocks::kNone && blocks_.begin_of(block) == begin ? counts_at(begin) : 0;
@@ -431,7 +432,7 @@ void NativeHolders::spread_doubtful() {
 // Those of a search that ended early, too.
 void NativeHolders::take_doubtful() {
   for (const Variable& variable : doubtful_) {
-    if (is_wanted(nodes_[variable.node], kMostPasses)) variables_.push(variable);
+    if (is_wanted(nodes_[variable.node], kMostPasses + 1)) variables_.push(variable);
   }
   for (const Variable& variable : variables_) nodes_[variable.node].rooted = true;
   spread();

@@ -67,6 +67,15 @@ both = memory(26)
 of_framework.keep_direct(both)
 late.handle = ctypes.c_void_p(cpp.make_tensor(both))
 of_framework.keep_raw(memory(28))
+# Without a beginning, and long: the search makes all of its passes.
+malloc = ctypes.CDLL(None).malloc
+malloc.restype = ctypes.c_void_p
+chain = cpp.make_tensor(memory(30))
+for _ in range(20):
+    link = malloc(24)
+    ctypes.c_void_p.from_address(link).value = chain
+    chain = link
+del chain, link
 """
 
 
