@@ -163,7 +163,6 @@ bool NativeHolders::search(std::uint64_t deadline_ns) {
     pass();
     leave_hubs(first_step);
     spread();
-    spread_doubtful();
     keep_nearest();
   }
   take_doubtful();
@@ -392,8 +391,13 @@ void NativeHolders::keep_nearest() {
   steps_.keep_if([&](const Step& step) { return nodes_[step.from].rooted || !nodes_[step.to].rooted; });
 }
 
-// Upwards what a node leads to, downwards whether a beginning leads to it.
+// Upwards what a node leads to, downwards whether a beginning leads to it, and since when a doubtful one does.
 void NativeHolders::spread() {
+  const auto pass = static_cast<std::uint8_t>(passes_);
+  for (const Variable& variable : doubtful_) {
+    Node& node = nodes_[variable.node];
+    if (node.doubtful == 0) node.doubtful = pass;
+  }
   for (bool changed = true; changed;) {
     changed = false;
     for (const Step& step : steps_) {
@@ -403,33 +407,17 @@ void NativeHolders::spread() {
         changed = changed || (to.leads_to[i] & ~from.leads_to[i]) != 0;
         from.leads_to[i] |= to.leads_to[i];
       }
-      changed = changed || (from.rooted && !to.rooted);
+      const bool is_doubtful = from.doubtful != 0 && to.doubtful == 0;
+      changed = changed || (from.rooted && !to.rooted) || is_doubtful;
       to.rooted = to.rooted || from.rooted;
+      if (is_doubtful) to.doubtful = pass;
     }
   }
 }
 
 // A framework has thousands of variables whose memory nothing has cleared (tables of operators, of types, of
 // arguments), and few that keep what a program made. One of them counts where none of the next passes finds another
-// beginning.
-void NativeHolders::spread_doubtful() {
-  const auto pass = static_cast<std::uint8_t>(passes_);
-  for (const Variable& variable : doubtful_) {
-    Node& node = nodes_[variable.node];
-    if (node.doubtful == 0) node.doubtful = pass;
-  }
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Step& step : steps_) {
-      Node& to = nodes_[step.to];
-      if (nodes_[step.from].doubtful == 0 || to.doubtful != 0) continue;
-      to.doubtful = pass;
-      changed = true;
-    }
-  }
-}
-
-// Those of a search that ended early, too.
+// beginning. Those of a search that ended early count, too.
 void NativeHolders::take_doubtful() {
   for (const Variable& variable : doubtful_) {
     if (is_wanted(nodes_[variable.node], kMostPasses + 1)) variables_.push(variable);

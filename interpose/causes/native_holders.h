@@ -139,7 +139,6 @@ class NativeHolders {
   void leave_hubs(std::uint64_t first);
   void spread();
   void keep_nearest();
-  void spread_doubtful();
   void take_doubtful();
   bool is_wanted(const Node& node, int most_passes) const;
 
